@@ -1,0 +1,72 @@
+# Two images: `sidecar` samples the processes it shares a pod with, `collector` stores and shows what was sampled.
+# Behind a proxy with a CA of its own, hand the bundle to the build: --secret id=ca,src=/etc/ssl/certs/ca-certificates.crt
+ARG PYTHON_IMAGE=python:3.12-slim-bookworm
+ARG RUST_IMAGE=rust:1-slim-bookworm
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS ui
+ENV NODE_EXTRA_CA_CERTS=/run/secrets/ca
+WORKDIR /src/web
+COPY web/package.json web/package-lock.json ./
+RUN --mount=type=secret,id=ca npm ci --no-audit --no-fund --loglevel=error
+COPY web ./
+RUN npm run build
+
+FROM ${RUST_IMAGE} AS native
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CERT=/etc/ssl/certs/ca-certificates.crt
+RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends python3-venv && python3 -m venv /build
+WORKDIR /src
+COPY requirements/build.txt requirements/
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    /build/bin/pip install --quiet --require-hashes --requirement requirements/build.txt
+COPY native native
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    /build/bin/maturin build --release --locked --strip --manifest-path native/Cargo.toml --out /wheels
+
+FROM ${PYTHON_IMAGE} AS python
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CERT=/etc/ssl/certs/ca-certificates.crt
+WORKDIR /src
+RUN python -m venv /build && python -m venv --without-pip /opt/sidelight
+COPY requirements requirements
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    /build/bin/pip install --quiet --require-hashes --requirement requirements/build.txt
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY examples examples
+COPY sidelight sidelight
+COPY --from=ui /src/web/dist web/dist
+RUN /build/bin/python -m build --no-isolation --wheel --outdir /wheels .
+
+FROM python AS sidecar-environment
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/sidecar.txt
+COPY --from=native /wheels /wheels
+RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
+
+FROM python AS collector-environment
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/collector.txt
+# A third of it is for services and file systems that no collector speaks to.
+RUN cd /opt/sidelight/lib/python3*/site-packages \
+    && rm -rf pyarrow/tests pyarrow/include pyarrow/*flight* pyarrow/*arrow_s3* pyarrow/*s3fs* \
+    && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
+    && /opt/sidelight/bin/python -c 'import boto3, pyarrow.compute, pyarrow.parquet; boto3.client("s3", "us-east-1")'
+RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
+
+FROM ${PYTHON_IMAGE} AS runtime
+ENV PATH=/opt/sidelight/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENTRYPOINT ["sidelight"]
+
+# Runs as root: Kubernetes gives capabilities to uid 0 alone, and reading another process takes SYS_PTRACE.
+# Drop every other capability: docs/operations.md has the container's security context.
+FROM runtime AS sidecar
+COPY --from=sidecar-environment /opt/sidelight /opt/sidelight
+CMD ["sidecar"]
+
+FROM runtime AS collector
+RUN useradd --uid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin sidelight \
+    && install -d -o 10001 -g 10001 /var/lib/sidelight
+COPY --from=collector-environment /opt/sidelight /opt/sidelight
+USER 10001:10001
+VOLUME /var/lib/sidelight
+EXPOSE 8080
+CMD ["collector"]

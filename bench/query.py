@@ -1,0 +1,181 @@
+"""How long the collector takes from stored windows to flame graph JSON, beside the plain way of doing it.
+
+    python bench/query.py [--pods 4] [--minutes 60] [--window-seconds 10] [--windows-per-segment 4] …
+
+The plain way keeps each window as zstd-compressed folded text and adds windows up in a Python dict. Both
+read the same windows from memory, in the same run, and draw with the same tree: what differs is everything
+before it. `cold` has nothing decoded yet, `warm` is the same question asked again. Medians of the repeats,
+wall clock and CPU of all threads; trust the ratios of CPU time, which a busy machine changes least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+
+import zstandard
+
+from sidelight.collector.api.reply import Reply, json_reply
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.flame import flame
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.windows import Question
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.segments import write_segment
+from sidelight.stacks.counts import Counts, ProfileType
+from sidelight.stacks.folded import Stack, join
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.profile import Profile, merge, tree
+from sidelight.stacks.selectors import Selector
+from sidelight.stacks.tree import prune, totals
+from sidelight.stacks.window import Quality, Window, decode, encode
+
+START_NS = 1_795_219_200 * 10**9  # 2026-11-21T00:00:00Z
+SECOND_NS = 10**9
+PERIOD_NS = 10_000_000
+NODES = 50_000
+KIND = ProfileType.WALL
+
+
+def stacks(luck: random.Random, unique: int) -> list[Stack]:
+    """Distinct stacks of a web service: a shared trunk, then branches of 10 to 60 frames."""
+    modules = [f"site-packages/framework/part_{number}.py" for number in range(120)]
+    functions = [
+        f"Handler{number % 40}.step_{number} ({luck.choice(modules)}:{number})" for number in range(3000)
+    ]
+    trunk = [f"<module> (app.py:{line})" for line in range(3)] + [
+        f"run (asyncio/base_events.py:{n})" for n in range(5)
+    ]
+    found: dict[Stack, None] = {}
+    branches: list[list[str]] = [trunk]
+    while len(found) < unique:
+        start = luck.choice(branches)
+        branch = start[: luck.randint(len(trunk), len(start))] + luck.choices(
+            functions, k=luck.randint(2, 12)
+        )
+        if len(branch) < 60:
+            branches.append(branch)
+            found[join(branch)] = None
+    return list(found)
+
+
+def windows(luck: random.Random, given: argparse.Namespace) -> Iterator[Window]:
+    """Windows of every pod, in order of time; a few stacks are hot and most are rare, as in real services."""
+    known = stacks(luck, given.stacks)
+    weights = [1 / (rank + 1) for rank in range(len(known))]
+    samples = given.window_seconds * 100 * given.threads
+    for number in range(given.minutes * 60 // given.window_seconds):
+        for pod in range(given.pods):
+            counts: dict[Stack, Counts] = {}
+            for stack in luck.choices(known, weights, k=samples):
+                state = luck.random()
+                one = Counts(state < 0.8, 0.8 <= state < 0.9, state >= 0.9)
+                counts[stack] = counts.get(stack, Counts()).plus(Counts(*map(int, one)))
+            yield Window(
+                f"{number * given.pods + pod:026d}",
+                Labels({"service": "shop", "version": "1", "pod": f"shop-{pod}"}),
+                START_NS + number * given.window_seconds * SECOND_NS,
+                given.window_seconds * SECOND_NS,
+                PERIOD_NS,
+                counts,
+                Quality(attempts=given.window_seconds * 100, samples=samples, mode="blocking"),
+            )
+
+
+def plain(bodies: Sequence[bytes]) -> bytes:
+    """Text to dict to tree to JSON."""
+    unpack = zstandard.ZstdDecompressor()
+    merged = merge(*(Profile.of(one) for body in bodies for one in decode(unpack.decompress(body))))
+    drawn, _ = prune(tree(merged, KIND), NODES)
+    answer = {
+        "frames": [drawn.names[code] for code in drawn.name],
+        "level": drawn.level,
+        "self_samples": drawn.self_samples[0],
+        "self_us": [ns // 1000 for ns in drawn.self_ns[0]],
+        "total": totals(drawn, 0)[0],
+    }
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def median_ms(repeats: int, run: Callable[[], object]) -> tuple[float, float]:
+    """Wall clock and CPU milliseconds of one run."""
+    wall, cpu = [], []
+    for _ in range(repeats):
+        start, used = time.perf_counter(), time.process_time()
+        run()
+        wall.append((time.perf_counter() - start) * 1000)
+        cpu.append((time.process_time() - used) * 1000)
+    return statistics.median(wall), statistics.median(cpu)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in {
+        "pods": 4,
+        "minutes": 60,
+        "window-seconds": 10,
+        "windows-per-segment": 4,
+        "stacks": 2000,
+        "threads": 2,
+        "repeats": 5,
+    }.items():
+        arguments.add_argument(f"--{name}", type=int, default=default)
+    given = arguments.parse_args()
+    made = list(windows(random.Random(1), given))
+    compress = zstandard.ZstdCompressor(level=3)
+    bodies = [compress.compress(encode([one])) for one in made]
+    store, rest, segments = MemoryStore(), iter(made), 0
+    while part := list(islice(rest, given.windows_per_segment)):
+        write_segment(store, part)
+        segments += 1
+    stored = sum(entry.size for entry in store.list("v1/"))
+    rows = sum(len(one.counts) for one in made)
+    question = Question(Selector(), START_NS, START_NS + given.minutes * 60 * SECOND_NS)
+
+    def ask(engine: QueryEngine) -> Reply:
+        return asyncio.run(
+            engine.ask(
+                lambda reading: json_reply(
+                    flame(reading, [question], KIND, lines=False, nodes=NODES, most=10**6), gzip=False
+                )
+            )
+        )
+
+    def cold() -> Reply:
+        with closing(QueryEngine(store, QueryLimits())) as engine:
+            return ask(engine)
+
+    by_text, by_query = json.loads(plain(bodies)), json.loads(cold().body)
+    side = by_query["sides"][0]
+    assert [by_query["names"][code] for code in by_query["name"]] == by_text["frames"]
+    assert (side["self_samples"], side["samples"]) == (by_text["self_samples"], by_text["total"])
+    with closing(QueryEngine(store, QueryLimits())) as engine:
+        ask(engine)
+        warm_ms = median_ms(given.repeats, lambda: ask(engine))
+        decoded = engine.cache.bytes
+    cold_ms = median_ms(given.repeats, cold)
+    plain_ms = median_ms(given.repeats, lambda: plain(bodies))
+    print(f"{len(made)} windows, {rows} stack rows, {given.stacks} stacks, {segments} segments")
+    print(f"{len(by_query['level'])} nodes; equal answers")
+    print(f"{'':18}{'wall ms':>9}{'CPU ms':>9}{'ratio':>8}{'bytes a window':>16}")
+    text_bytes = sum(map(len, bodies))
+    for name, taken, size in (
+        ("zstd text + dict", plain_ms, text_bytes),
+        ("query, cold", cold_ms, stored),
+        ("query, warm", warm_ms, decoded),
+    ):
+        wall, cpu = taken
+        print(f"{name:18}{wall:9.0f}{cpu:9.0f}{plain_ms[1] / cpu:8.1f}{size / len(made):16.0f}")
+
+
+if __name__ == "__main__":
+    main()

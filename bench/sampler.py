@@ -1,0 +1,326 @@
+"""What sampling costs the sampler and its target, against `py-spy record` (blocking) at the same rate.
+
+    python bench/sampler.py [--seconds 5] [--repeats 5] [--only cpu,lost,idle,gap,latency,many] [--pairs 10]
+
+cpu      CPU microseconds of the sampler per tick. py-spy's is the difference of a long and a short run, so
+         that attaching is not in it; ours is what its batches say, read from the sampling thread's own clock.
+lost     Microseconds that a spinning Python thread loses per tick, seen by that thread, less what it loses
+         with nobody watching.
+idle     Stops of a process that waits.
+gap      Time between two windows in which nobody looks: py-spy starts anew for each.
+latency  Open-loop p99 of the example services with and without, in pairs; the difference is to lie within
+         what two runs without differ by.
+many     CPU and memory of one sidecar beside 40 idle processes at 49 Hz, sent to a real collector.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ingest
+import psutil
+import sidelight_native
+
+RATE = 100
+PY_SPY = Path(sysconfig.get_path("scripts")) / "py-spy"
+TARGETS = Path(__file__).with_name("sampler_targets.py")
+SHORT_SECONDS = 1
+SERVICES = ("aiohttp_asyncio", "tornado_async")
+
+
+@contextmanager
+def target(*arguments: str, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
+    """A program of sampler_targets.py, ready."""
+    process = subprocess.Popen(
+        [python, TARGETS, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        if arguments[0] != "service":
+            assert process.stdout is not None
+            if process.stdout.readline() != "ready\n":
+                raise SystemExit(f"{arguments} did not start")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def service(name: str, python: str = sys.executable) -> Iterator[tuple[int, str]]:
+    """An example service: its pid and URL."""
+    with tempfile.TemporaryDirectory() as scratch:
+        port_file = Path(scratch, "port")
+        with target("service", name, str(port_file), python=python) as process:
+            while not port_file.exists():
+                if process.poll() is not None:
+                    raise SystemExit(f"{name} did not start")
+                time.sleep(0.02)
+            yield process.pid, f"http://127.0.0.1:{port_file.read_text().strip()}"
+
+
+def load(url: str, rate: int, seconds: float) -> subprocess.Popen[str]:
+    """Requests at a constant rate from a process of its own; one line of JSON when it has ended."""
+    command = ["--url", url, "--rate", str(rate), "--seconds", str(seconds), "--path", "/50"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "sidelight.demo.load", *command, "--warm-up-seconds", "1"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def py_spy(pid: int, seconds: int) -> tuple[float, float]:
+    """CPU and wall seconds of one `py-spy record`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments = ["record", "-p", str(pid), "-r", str(RATE), "-d", str(seconds), "-f", "raw"]
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [PY_SPY, *arguments, "-o", f"{scratch}/stacks"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        if status:
+            raise SystemExit("py-spy record failed")
+        return usage.ru_utime + usage.ru_stime, time.perf_counter() - began
+
+
+def py_spy_us_per_tick(pid: int, seconds: int) -> float:
+    short, _ = py_spy(pid, SHORT_SECONDS)
+    long, _ = py_spy(pid, SHORT_SECONDS + seconds)
+    return (long - short) * 1e6 / (RATE * seconds)
+
+
+def own(pid: int, seconds: float) -> Any:
+    """A batch of `seconds` of the native sampler, after it has got to know the process."""
+    engine = sidelight_native.Engine()
+    session = engine.attach(pid, rate_hz=RATE)
+    time.sleep(0.5)
+    session.take()
+    time.sleep(seconds)
+    batch = session.stop()
+    engine.close()
+    if session.ended:
+        raise SystemExit(f"sampling ended: {session.ended}")
+    return batch
+
+
+def show(what: str, theirs: list[float], ours: list[float], asked: float, unit: str = "us") -> None:
+    """One line of the table: medians, ranges and the ratio."""
+    one, two = statistics.median(theirs), statistics.median(ours)
+    ratio = one / two if two > 0 else float("inf")
+    print(
+        f"{what:34} py-spy {one:8.1f} [{min(theirs):.0f}-{max(theirs):.0f}]  "
+        f"sidelight {two:7.1f} [{min(ours):.1f}-{max(ours):.1f}] {unit}  "
+        f"{ratio:6.1f}x less (asked {asked:g}x)",
+        flush=True,
+    )
+
+
+def cpu(options: argparse.Namespace) -> None:
+    print(f"sampler CPU per tick at {RATE} Hz, {options.repeats} repeats of {options.seconds} s")
+    for name, depth, threads, asked in (
+        ("depth 30", 30, 0, 6),
+        ("depth 250", 250, 0, 12),
+        ("50 idle threads, nothing spins", 0, 50, 30),
+        ("50 idle threads and one that spins", 5, 50, 30),
+    ):
+        kind = ("spin", str(depth), str(threads)) if depth else ("wait", str(threads))
+        with target(*kind) as process:
+            compare_cpu(name, process.pid, options, asked)
+    with service("aiohttp_asyncio", options.python) as (pid, url):
+        rounds = options.repeats * (2 * options.seconds + 2 * SHORT_SECONDS + 3)
+        requests = load(url, 150, rounds)
+        try:
+            time.sleep(1)
+            compare_cpu("aiohttp, 150 requests/s", pid, options, 4)
+        finally:
+            requests.kill()
+            requests.wait()
+
+
+def compare_cpu(name: str, pid: int, options: argparse.Namespace, asked: float) -> None:
+    theirs, ours = [], []
+    for _ in range(options.repeats):
+        theirs.append(py_spy_us_per_tick(pid, options.seconds))
+        batch = own(pid, options.seconds)
+        ours.append(batch.sampler_cpu_ns / 1000 / batch.attempts)
+    show(name, theirs, ours, asked)
+
+
+def lost(options: argparse.Namespace) -> None:
+    print(f"time a spinning thread loses per tick at {RATE} Hz, {options.repeats} repeats")
+    for name, depth, threads, asked in (
+        ("depth 30", 30, 0, 4),
+        ("depth 250", 250, 0, 10),
+        ("depth 5 beside 50 idle threads", 5, 50, 30),
+    ):
+        with target("spin", str(depth), str(threads), python=options.python) as process:
+            theirs, ours, stops = [], [], []
+            for _ in range(options.repeats):
+                rest = lost_during(process, lambda: time.sleep(options.seconds)) / options.seconds
+                spied = lost_during(process, lambda: py_spy(process.pid, options.seconds))
+                theirs.append((spied - rest * options.seconds) / (RATE * options.seconds) / 1000)
+                before = ask(process)
+                batch = own(process.pid, options.seconds)
+                sampled = ask(process) - before
+                ticks = RATE * (options.seconds + 0.5)
+                ours.append((sampled - rest * (options.seconds + 0.5)) / ticks / 1000)
+                stops.append(batch.stopped_ns / 1000 / batch.attempts)
+            show(name, theirs, ours, asked)
+            print(f"{'':34} stopped by our own clock {statistics.median(stops):.1f} us a tick")
+
+
+def lost_during(process: subprocess.Popen[str], action: Any) -> float:
+    """Nanoseconds that the spinning thread lost meanwhile."""
+    before = ask(process)
+    action()
+    return ask(process) - before
+
+
+def ask(process: subprocess.Popen[str]) -> int:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
+
+
+def idle(options: argparse.Namespace) -> None:
+    with target("wait", "3", python=options.python) as process:
+        batch = own(process.pid, options.seconds)
+    print(
+        f"a process that waits: {batch.stops} stops in {batch.attempts} ticks "
+        f"(py-spy: every thread each time); {batch.sampler_cpu_ns / 1000 / batch.attempts:.1f} us CPU a tick"
+    )
+
+
+def gap(options: argparse.Namespace) -> None:
+    with target("wait", "0", python=options.python) as process:
+        waits = [py_spy(process.pid, 1)[1] - 1 for _ in range(options.repeats)]
+        engine = sidelight_native.Engine()
+        session = engine.attach(process.pid, rate_hz=RATE)
+        batches = []
+        for _ in range(20):
+            time.sleep(0.1)
+            batches.append(session.take())
+        engine.close()
+    gaps = [b.start_ns - (a.start_ns + a.duration_ns) for a, b in pairwise(batches)]
+    print(
+        f"between windows: py-spy {statistics.median(waits) * 1000:.1f} ms, "
+        f"sidelight {max(map(abs, gaps))} ns at most of {len(gaps)}"
+    )
+
+
+def latency(options: argparse.Namespace) -> None:
+    print(f"open-loop p99 at 400 requests/s, 50 ms handler, {RATE} Hz, {options.pairs} pairs")
+    for name in SERVICES:
+        with service(name, options.python) as (pid, url):
+            without, again, sampled = [], [], []
+            for _ in range(options.pairs):
+                without.append(p99(url, options.latency_seconds))
+                engine = sidelight_native.Engine()
+                session = engine.attach(pid, rate_hz=RATE)
+                sampled.append(p99(url, options.latency_seconds))
+                assert session.ended is None
+                engine.close()
+                again.append(p99(url, options.latency_seconds))
+        spread = statistics.median(abs(a - b) for a, b in zip(without, again, strict=True))
+        rests = [(a + b) / 2 for a, b in zip(without, again, strict=True)]
+        difference = statistics.median(on - off for on, off in zip(sampled, rests, strict=True))
+        print(
+            f"{name:16} off {statistics.median(without + again):.2f} ms "
+            f"[{min(without + again):.2f}-{max(without + again):.2f}], on {statistics.median(sampled):.2f} "
+            f"[{min(sampled):.2f}-{max(sampled):.2f}]; on - off {difference:+.2f}, "
+            f"off/off differ by {spread:.2f} (median)",
+            flush=True,
+        )
+
+
+def p99(url: str, seconds: float) -> float:
+    line, _ = load(url, 400, seconds).communicate()
+    return float(json.loads(line)["overall"]["p99_ms"])
+
+
+def many(options: argparse.Namespace) -> None:
+    count, rate = 40, 49
+    waiting = [options.python, TARGETS, "wait", "0"]
+    processes = [
+        subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    with tempfile.TemporaryDirectory() as scratch:
+        port_file = Path(scratch, "port")
+        collector = ingest.start(str(Path(scratch, "store")), port_file)
+        command = [
+            sys.executable,
+            "-m",
+            "sidelight.cli",
+            "sidecar",
+            "--service",
+            "bench",
+            "--rate",
+            str(rate),
+        ]
+        command += ["--collector", f"http://127.0.0.1:{port_file.read_text().strip()}"]
+        command += [
+            "--listen",
+            "127.0.0.1:0",
+            "--spool-dir",
+            f"{scratch}/spool",
+            "--budget-cpu-percent",
+            "50",
+        ]
+        command += [word for process in processes for word in ("--pid", str(process.pid))]
+        sidecar = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
+            kernel = psutil.Process(sidecar.pid)
+            time.sleep(15)
+            before, began = sum(kernel.cpu_times()[:2]), time.perf_counter()
+            time.sleep(30)
+            share = (sum(kernel.cpu_times()[:2]) - before) / (time.perf_counter() - began)
+            memory = kernel.memory_info().rss / 2**20
+        finally:
+            for one in (sidecar, collector, *processes):
+                with suppress(ProcessLookupError):
+                    one.terminate()
+                one.wait()
+    print(
+        f"{count} idle processes at {rate} Hz, one sidecar: {share:.1%} of a core "
+        f"(limit {count / 5:.0f} %), {memory:.0f} MiB RSS (limit 60)"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--latency-seconds", type=float, default=8.0)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the targets")
+    parser.add_argument("--only", default="cpu,lost,idle,gap,latency,many")
+    options = parser.parse_args()
+    sections = {"cpu": cpu, "lost": lost, "idle": idle, "gap": gap, "latency": latency, "many": many}
+    for name in options.only.split(","):
+        sections[name](options)
+
+
+if __name__ == "__main__":
+    main()

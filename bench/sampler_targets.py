@@ -1,0 +1,70 @@
+"""The programs that bench/sampler.py watches. Each prints one line when it is ready and ends with its input.
+
+    python bench/sampler_targets.py spin DEPTH IDLE_THREADS | wait THREADS | service NAME PORT_FILE
+
+`spin` runs a loop DEPTH calls deep beside threads that wait. It counts what it loses: time that passed
+between two looks at the clock that follow each other at once. To each line of input it answers with that sum.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+STEP_NS = 10_000
+"""A step of the loop takes about 0.1 us; whoever was away for longer was not running."""
+
+
+def spin(depth: int, idle_threads: int) -> None:
+    lost = [0]
+    for _ in range(idle_threads):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+    def turn(left: int) -> None:
+        if left > 1:
+            turn(left - 1)
+            return
+        now = time.perf_counter_ns
+        last = now()
+        while True:
+            at = now()
+            if at - last > STEP_NS:
+                lost[0] += at - last
+            last = at
+
+    sys.setrecursionlimit(depth + 1000)
+    threading.Thread(target=turn, args=(depth,), daemon=True).start()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(lost[0], flush=True)
+
+
+def wait(threads: int) -> None:
+    for _ in range(threads):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+def service(name: str) -> None:
+    """One of the example services, in this process, until its input ends."""
+    examples = Path(__file__).parent.parent / "examples"
+    sys.path.insert(0, str(examples))
+    sys.argv = [str(examples / f"{name}.py"), "--port-file", sys.argv[3]]
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    import runpy
+
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["spin", depth, threads]:
+            spin(int(depth), int(threads))
+        case ["wait", threads]:
+            wait(int(threads))
+        case ["service", name, _]:
+            service(name)

@@ -1,0 +1,48 @@
+"""Renders the chart once per mode, so that a review shows what a change does in the cluster.
+
+`render.py [DIRECTORY]` writes one file per values file under modes/, and the example service's, to DIRECTORY
+(deploy/helm/rendered unless given), and removes what is there of modes that are gone.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HELM = HERE.parent.parent / ".tools" / "bin" / "helm"
+KUBERNETES = "1.34.0"
+
+
+def main(argv: list[str]) -> None:
+    target = Path(argv[0]) if argv else HERE / "rendered"
+    if not HELM.is_file():
+        sys.exit(f"error: {HELM} is missing\nhint: make tools")
+    target.mkdir(parents=True, exist_ok=True)
+    for stale in target.glob("*.yaml"):
+        stale.unlink()
+    for name, text in rendered():
+        (target / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+
+def rendered() -> Iterator[tuple[str, str]]:
+    """Each mode's name and its YAML."""
+    for values in sorted((HERE / "modes").glob("*.yaml")):
+        yield values.stem, template("sidelight", HERE / "sidelight", "profiling", "--values", str(values))
+    with tempfile.TemporaryDirectory() as scratch:
+        chart = Path(shutil.copytree(HERE / "example", Path(scratch) / "checkout"))
+        shutil.copytree(HERE / "sidelight", chart / "charts" / "sidelight")
+        yield "sidecar", template("checkout", chart, "shop")
+
+
+def template(release: str, chart: Path, namespace: str, *flags: str) -> str:
+    """What `helm template` prints; its complaint goes to standard error and ends the run."""
+    place = ["--namespace", namespace, "--kube-version", KUBERNETES]
+    command = [HELM, "template", release, chart, *place, *flags]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,160 @@
+"""Samples running Python processes in one thread of its own and counts what it finds."""
+
+from typing import Literal, final
+
+PY_SPY_VERSION: str
+__version__: str
+
+@final
+class Engine:
+    """One OS thread that samples any number of processes, without ever holding the GIL.
+
+    It ends, and every session with it, by `close`, or when neither it nor any of its sessions is
+    referred to any more. No target is made to stand still for longer than `max_stop_us` at a time;
+    at most `max_stacks` stacks are told apart in one batch, the others are counted as `(other)`.
+    """
+
+    def __new__(cls, *, max_stop_us: int = 2000, max_stacks: int = 50_000) -> Engine: ...
+    def attach(
+        self,
+        pid: int,
+        *,
+        rate_hz: float,
+        mode: Literal["auto", "gil", "blocking", "nonblocking"] = "auto",
+        max_depth: int = 1024,
+        reader: Literal["auto", "own", "py-spy"] = "auto",
+        thread_names: bool = False,
+        timed: int = 0,
+    ) -> Session:
+        """Find the interpreter of a process, in the calling thread, and sample it from then on.
+
+        `thread_names`: tell threads apart by the names the program gave them. `timed`: keep this many
+        samples one by one, for `timeline`.
+
+        Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or
+        traced by another process), ValueError (not Python, an unsupported Python, stopped; or a bad
+        argument) or RuntimeError (the engine is closed).
+        """
+
+    def close(self) -> None:
+        """End every session and the thread; what was counted can still be taken."""
+
+    @property
+    def cpu_ns(self) -> int:
+        """CPU time of the sampling thread so far."""
+
+@final
+class Session:
+    """Samples one process until `stop`."""
+
+    def take(self) -> Batch:
+        """What was counted since the last take. Sampling goes on; batches follow each other without a gap."""
+
+    def stop(self) -> Batch:
+        """End sampling, let go of the process and return what was left. Again: an empty batch."""
+
+    def set_rate(self, rate_hz: float) -> None:
+        """Sample at another rate from now on. 0 pauses: when this returns no reading goes on, and none is
+        begun until a rate is set again. What is taken meanwhile has no attempts."""
+
+    def timeline(self, seconds: float | None = None) -> Timeline:
+        """The samples of the last seconds, as far as `timed` of them were kept."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def mode(self) -> Literal["gil", "blocking", "nonblocking"]: ...
+    @property
+    def reader(self) -> Literal["own", "py-spy"]: ...
+    @property
+    def python(self) -> str:
+        """The target's Python, like "3.11.7"."""
+    @property
+    def rate_hz(self) -> float: ...
+    @property
+    def ended(self) -> str | None:
+        """Why sampling ended by itself: "exited", "exec" or "failed: …". None while it goes on."""
+
+@final
+class Batch:
+    """What was counted in [start_ns, start_ns + duration_ns)."""
+
+    @property
+    def counts(self) -> list[tuple[str, str, int, int, int]]:
+        """(thread, stack, idle, running, gil) in samples.
+
+        `thread` is "main" or "other", or a name if names were asked for; a stack is escaped frames, root
+        first, joined by `;`.
+        """
+    @property
+    def start_ns(self) -> int:
+        """Unix time in nanoseconds; exactly the end of the batch before."""
+    @property
+    def duration_ns(self) -> int: ...
+    @property
+    def attempts(self) -> int:
+        """Ticks tried, failed ones included."""
+    @property
+    def samples(self) -> int:
+        """The sum of all counts."""
+    @property
+    def other(self) -> int:
+        """Samples counted under `(other)` because there were too many stacks."""
+    @property
+    def errors(self) -> dict[str, int]:
+        """Failed ticks by kind: read, depth, stopped, leaving, panic, lock, moved, unstoppable, slow,
+        traced, other."""
+    @property
+    def late_ns(self) -> int:
+        """Time given up: ticks skipped after a stall, or spread out because each took too long."""
+    @property
+    def threads(self) -> int:
+        """The most threads seen at one tick."""
+    @property
+    def truncated(self) -> int:
+        """Samples whose stack was cut at max_depth."""
+    @property
+    def stops(self) -> int:
+        """How often threads of the target stood still to be read."""
+    @property
+    def stopped_ns(self) -> int:
+        """How long they stood still in all."""
+    @property
+    def longest_stop_ns(self) -> int: ...
+    @property
+    def target_cpu_ns(self) -> int: ...
+    @property
+    def sampler_cpu_ns(self) -> int:
+        """CPU time spent on this process, attaching included."""
+    @property
+    def python(self) -> str:
+        """The target's Python, like "3.11.7"."""
+
+@final
+class Timeline:
+    """Samples one by one, oldest first."""
+
+    @property
+    def start_ns(self) -> int:
+        """When the first of them was taken, in Unix time; 0 if there is none."""
+    @property
+    def threads(self) -> list[str]: ...
+    @property
+    def stacks(self) -> list[str]: ...
+    @property
+    def samples(self) -> list[tuple[int, int, int, int]]:
+        """(nanoseconds since start_ns, index in threads, index in stacks, state: 0 idle 1 running 2 gil)"""
+    @property
+    def dropped(self) -> int:
+        """Samples that made room for newer ones since sampling began."""
+
+def escape(text: str) -> str:
+    """Escape a frame text as the stacks of a batch are escaped."""
+
+def snapshot(
+    pid: int, *, reader: Literal["own", "py-spy"] = "own", max_depth: int = 4096
+) -> list[tuple[int, str]]:
+    """(pthread, stack) of each thread as one reader finds it, once. Nothing is stopped for it.
+
+    Raises RuntimeError if the process cannot be read.
+    """

@@ -1,0 +1,129 @@
+//! The sampling thread's place among all threads that want a CPU.
+//!
+//! A sampler that is late on a busy machine is not late at random: it gets the CPU when its target leaves it, and
+//! finds the target idle too often. One that loses the CPU in the middle of a stop leaves a thread stopped until
+//! it has its next. Against both it asks to go first: by a real-time priority, which takes CAP_SYS_NICE, or else
+//! by short time slices, which make the scheduler run a thread soon after it wakes (sched_setattr(2), Linux 6.12
+//! and later; older kernels ignore it). A tick takes microseconds; should ticks ever add up to much, the thread
+//! queues with all others until they do not.
+
+use std::mem::{size_of, zeroed};
+
+/// Long enough for a tick.
+const SLICE_NS: u64 = 500_000;
+/// How often the share of a CPU that the thread uses is looked at.
+const REVIEW_NS: u64 = 100_000_000;
+/// Above the first it is too much for one that goes first, below the second it is not.
+const TOO_MUCH: f64 = 0.5;
+const LITTLE: f64 = 0.25;
+
+/// Of the thread that made it, which is the only one to use it.
+#[derive(Debug)]
+pub struct Priority {
+    /// None: not allowed.
+    real_time: Option<bool>,
+    reviewed_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Priority {
+    pub fn ask() -> Priority {
+        ask_for_short_slices();
+        Priority { real_time: ask_for_real_time().then_some(true), reviewed_ns: 0, cpu_ns: 0 }
+    }
+
+    /// To be called now and then with the time and the thread's CPU time.
+    pub fn review(&mut self, now_ns: u64, cpu_ns: u64) {
+        let Some(real_time) = self.real_time else { return };
+        let passed_ns = now_ns.saturating_sub(self.reviewed_ns);
+        if passed_ns < REVIEW_NS {
+            return;
+        }
+        let share = cpu_ns.saturating_sub(self.cpu_ns) as f64 / passed_ns as f64;
+        (self.reviewed_ns, self.cpu_ns) = (now_ns, cpu_ns);
+        self.real_time = match real_time {
+            true if share > TOO_MUCH => {
+                ask_for_short_slices();
+                Some(false)
+            }
+            false if share < LITTLE => Some(ask_for_real_time()),
+            as_it_is => Some(as_it_is),
+        };
+    }
+}
+
+/// The lowest there is. Children of the process do not get it.
+fn ask_for_real_time() -> bool {
+    // SAFETY: `lowest` is a valid sched_param.
+    unsafe {
+        let mut lowest: libc::sched_param = zeroed();
+        lowest.sched_priority = libc::sched_get_priority_min(libc::SCHED_RR);
+        libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &lowest) == 0
+    }
+}
+
+/// In place of a real-time priority, if there was one.
+fn ask_for_short_slices() {
+    /// struct sched_attr, version 0.
+    #[repr(C)]
+    struct SchedAttr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime_ns: u64,
+        deadline_ns: u64,
+        period_ns: u64,
+    }
+    // SAFETY: getpriority takes no pointers; `attr` is a valid sched_attr of the size it states.
+    unsafe {
+        let tid = libc::gettid();
+        let attr = SchedAttr {
+            size: size_of::<SchedAttr>() as u32,
+            policy: libc::SCHED_OTHER as u32,
+            flags: 0,
+            nice: libc::getpriority(libc::PRIO_PROCESS, tid as libc::id_t),
+            priority: 0,
+            runtime_ns: SLICE_NS,
+            deadline_ns: 0,
+            period_ns: 0,
+        };
+        libc::syscall(libc::SYS_sched_setattr, tid, &attr, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> i32 {
+        // SAFETY: takes no pointers.
+        unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
+    }
+
+    #[test]
+    fn a_thread_goes_first_if_it_may_and_for_as_long_as_it_needs_little() {
+        let review = |priority: &mut Priority, second: u64, share: f64| {
+            let cpu_ns = priority.cpu_ns + (share * 1e9) as u64;
+            priority.review(second * 1_000_000_000, cpu_ns);
+            (priority.real_time, policy())
+        };
+        std::thread::spawn(move || {
+            let mut priority = Priority::ask();
+            if priority.real_time.is_none() {
+                assert_eq!(review(&mut priority, 1, 0.9), (None, libc::SCHED_OTHER));
+                return;
+            }
+            assert_eq!(review(&mut priority, 1, 0.01), (Some(true), libc::SCHED_RR));
+            assert_eq!(review(&mut priority, 2, 0.4), (Some(true), libc::SCHED_RR));
+            assert_eq!(review(&mut priority, 3, 0.6), (Some(false), libc::SCHED_OTHER));
+            assert_eq!(review(&mut priority, 4, 0.4), (Some(false), libc::SCHED_OTHER));
+            assert_eq!(review(&mut priority, 5, 0.1), (Some(true), libc::SCHED_RR));
+            priority.review(5_050_000_000, 1 << 60);
+            assert_eq!(policy(), libc::SCHED_RR);
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,200 @@
+use super::*;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+fn piped(program: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// A shell that has said it is ready, and what it says next.
+fn shell(script: &str) -> (Child, impl FnMut() -> String) {
+    let mut child = piped("sh", &["-c", script]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = move || lines.next().unwrap().unwrap();
+    assert_eq!(next(), "ready");
+    (child, next)
+}
+
+fn letter(child: &Child) -> u8 {
+    state(child.id() as i32, child.id() as i32).unwrap()
+}
+
+fn becomes(child: &Child, letters: &[u8]) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !letters.contains(&letter(child)) {
+        assert!(Instant::now() < deadline, "still {:?}", letter(child) as char);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn kill(child: &Child, signal: i32) {
+    // SAFETY: kill takes no pointers.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+/// Bounds that no busy machine reaches.
+fn patient(child: &Child) -> Stopper {
+    let wait = Duration::from_secs(30);
+    Stopper::within(child.id() as i32, Limits { wait, hold: wait })
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_thread_stands_still_until_the_stop_is_dropped_and_the_time_is_counted() {
+    let child = piped("cat", &[]);
+    let mut stopper = patient(&child);
+    for all in [false, true] {
+        let tid = child.id() as i32;
+        let stop = if all { stopper.stop().unwrap() } else { stopper.stop_these(&[tid]).unwrap() };
+        assert_eq!(letter(&child), b't');
+        drop(stop);
+        becomes(&child, b"SR");
+        assert!(stopper.held_ns > 0);
+    }
+    assert_eq!(stopper.stops.stops, 2);
+    assert!(stopper.stops.longest_ns <= stopper.stops.stopped_ns);
+    assert_eq!(tracer(child.id() as i32), None);
+    assert!(stopper.settle());
+    end(child);
+}
+
+#[test]
+fn a_signal_that_comes_with_the_stop_is_handed_on() {
+    let (child, mut said) = shell("trap 'echo got' USR1; echo ready; while :; do :; done");
+    let mut stopper = patient(&child);
+    for _ in 0..50 {
+        kill(&child, libc::SIGUSR1);
+        drop(stopper.stop_these(&[child.id() as i32]).unwrap());
+        assert_eq!(said(), "got");
+    }
+    end(child);
+}
+
+#[test]
+fn a_process_that_somebody_stops_meanwhile_stays_stopped_until_it_is_continued() {
+    let child = piped("sh", &["-c", "while :; do :; done"]);
+    let mut stopper = patient(&child);
+    for _ in 0..20 {
+        let stop = stopper.stop_these(&[child.id() as i32]).unwrap();
+        kill(&child, libc::SIGSTOP);
+        drop(stop);
+        becomes(&child, b"T");
+        // A stopped thread can be stopped as well, and is let go into the same state.
+        drop(stopper.stop_these(&[child.id() as i32]).unwrap());
+        becomes(&child, b"T");
+        let stop = stopper.stop_these(&[child.id() as i32]).unwrap();
+        kill(&child, libc::SIGCONT);
+        drop(stop);
+        becomes(&child, b"R");
+    }
+    end(child);
+}
+
+#[test]
+fn a_process_that_another_tracer_holds_is_refused_by_that_name() {
+    let child = piped("cat", &[]);
+    let tid = child.id() as i32;
+    let (seized, is_seized) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        let mut stopper = Stopper::of(tid);
+        let stop = stopper.stop_these(&[tid]);
+        seized.send(stop.is_ok()).unwrap();
+        let _ = is_done.recv();
+    });
+    assert!(is_seized.recv().unwrap());
+    let mut stopper = patient(&child);
+    assert_eq!(stopper.stop_these(&[tid]).unwrap_err().kind(), "traced");
+    assert_eq!(stopper.stop().unwrap_err().kind(), "traced");
+    drop(done);
+    other.join().unwrap();
+    assert!(stopper.stop_these(&[tid]).is_ok());
+    end(child);
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_stands_still_can_be_reaped() {
+    let child = piped("cat", &[]);
+    let mut stopper = patient(&child);
+    let stop = stopper.stop_these(&[child.id() as i32]).unwrap();
+    kill(&child, libc::SIGKILL);
+    drop(stop);
+    becomes(&child, b"Z");
+    assert_eq!(stopper.stop_these(&[child.id() as i32]).unwrap_err().kind(), "leaving");
+    assert_eq!(stopper.stop().unwrap_err().kind(), "leaving");
+    end(child);
+}
+
+#[test]
+fn the_exit_of_a_seized_process_is_told_to_a_parent_elsewhere() {
+    // The shell waits for its child, whose pid it prints.
+    let (parent, mut said) =
+        shell("echo ready; sh -c 'echo $$; while :; do :; done' 2>/dev/null; echo over; read _");
+    let pid: i32 = said().parse().unwrap();
+    let wait = Duration::from_secs(30);
+    let mut stopper = Stopper::within(pid, Limits { wait, hold: wait });
+    let stop = stopper.stop_these(&[pid]).unwrap();
+    // SAFETY: kill takes no pointers.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    drop(stop);
+    let deadline = Instant::now() + wait;
+    while !stopper.settle() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(said(), "over");
+    end(parent);
+}
+
+/// A process whose main thread sleeps as after vfork (state D) until a line is written to it.
+fn in_vfork() -> (i32, std::fs::File) {
+    let mut ends = [0; 2];
+    // SAFETY: the child only makes system calls; `ends` has room for two descriptors.
+    unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::close(ends[1]);
+            libc::syscall(libc::SYS_clone, libc::CLONE_VFORK | libc::SIGCHLD, 0, 0, 0, 0);
+            // First the child of the child, which lets its parent go by ending; then that one.
+            let mut byte = 0u8;
+            libc::read(ends[0], (&raw mut byte).cast(), 1);
+            libc::_exit(0);
+        }
+        libc::close(ends[0]);
+        (pid, std::os::fd::FromRawFd::from_raw_fd(ends[1]))
+    }
+}
+
+#[test]
+fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
+    let (pid, mut release) = in_vfork();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while state(pid, pid) != Some(b'D') {
+        assert!(Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+    let mut stopper = Stopper::of(pid);
+    assert_eq!(stopper.stop_these(&[pid]).unwrap_err().kind(), "unstoppable");
+    assert_eq!(stopper.stop_these(&[pid]).unwrap_err().kind(), "unstoppable");
+    assert_eq!(stopper.stop().unwrap_err().kind(), "unstoppable");
+    assert!(!stopper.settle());
+    assert_eq!(stopper.stops, Stops::default());
+    release.write_all(b"\n").unwrap();
+    while !stopper.settle() {
+        assert!(Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+    assert_eq!(tracer(pid), None);
+    assert!(stopper.stop_these(&[pid]).is_ok());
+    release.write_all(b"\n").unwrap();
+    let mut status = 0;
+    // SAFETY: `status` is valid to write to.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0);
+}

@@ -1,0 +1,162 @@
+//! One look at one process: who ran, what everybody's stack is, how it counts.
+
+use crate::book::{Book, StackId};
+use crate::counts::{Sample, State, Who};
+use crate::gil::{Reading, Stillness};
+use crate::names::Names;
+use crate::sample::{Failure, StackReader, ThreadStack};
+use crate::stop::{Limits, Stopper, Stops};
+use crate::target::Target;
+use crate::threads::Threads;
+use std::sync::Arc;
+
+/// What stands still while it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The thread that holds the GIL, which keeps all stacks as they are. They are true.
+    Gil,
+    /// Every thread. The stacks are true.
+    Blocking,
+    /// Nothing: cheaper, but most stacks of busy Python 3.11+ code never existed.
+    Nonblocking,
+}
+
+/// A moving target is found entering a call now and then.
+const TRIES_MOVING: usize = 3;
+
+/// Samples one process. To be used from a single OS thread, as ptrace demands.
+pub struct Ticker {
+    pub target: Arc<Target>,
+    mode: Mode,
+    reader: Box<dyn StackReader>,
+    threads: Threads,
+    stopper: Stopper,
+    last: Last,
+    /// Where threads are told apart by their names.
+    names: Option<Names>,
+}
+
+/// What the last tick that succeeded saw.
+#[derive(Debug, Default)]
+struct Last {
+    samples: Vec<Sample>,
+    /// The pthread_t of each sample's thread.
+    threads: Vec<u64>,
+    /// The book's generation.
+    generation: u64,
+    /// No tick has failed since.
+    whole: bool,
+}
+
+impl Ticker {
+    /// # Errors
+    /// If there is no such process.
+    pub fn new(
+        target: Arc<Target>,
+        mode: Mode,
+        reader: Box<dyn StackReader>,
+        limits: Limits,
+        names: Option<Names>,
+    ) -> Result<Ticker, Failure> {
+        let threads = Threads::of(target.pid).map_err(|error| Failure::new("leaving", &error))?;
+        let stopper = Stopper::within(target.pid, limits);
+        Ok(Ticker { target, mode, reader, threads, stopper, last: Last::default(), names })
+    }
+
+    /// Looks at each Python thread.
+    ///
+    /// # Errors
+    /// If there is nothing to be counted; the kind says under which word it is.
+    pub fn tick(&mut self, book: &mut Book) -> Result<(), Failure> {
+        if self.last.generation != book.generation() {
+            self.last = Last { generation: book.generation(), ..Last::default() };
+            self.threads.forget_all();
+        }
+        self.threads.look().map_err(|error| Failure::new("leaving", &error))?;
+        if self.last.whole && self.threads.none_ran() {
+            return Ok(());
+        }
+        self.last.whole = false;
+        let stacks = match self.mode {
+            Mode::Gil => self.read(Stillness::OfTheGil, book),
+            Mode::Blocking => self.read(Stillness::OfAll, book),
+            Mode::Nonblocking => self.read_moving(book),
+        }?;
+        self.remember(stacks, book);
+        Ok(())
+    }
+
+    /// What the last tick that succeeded saw.
+    pub fn samples(&self) -> &[Sample] {
+        &self.last.samples
+    }
+
+    /// How the target stood still since this was asked last.
+    pub fn take_stops(&mut self) -> Stops {
+        std::mem::take(&mut self.stopper.stops)
+    }
+
+    /// Whether threads that missed a stop still have to be let go.
+    pub fn is_unsettled(&self) -> bool {
+        self.stopper.is_unsettled()
+    }
+
+    /// Lets go of such threads as soon as they stop.
+    pub fn settle(&mut self) {
+        self.stopper.settle();
+    }
+
+    /// The rest: threads that still have to be let go.
+    pub fn into_stopper(self) -> Stopper {
+        self.stopper
+    }
+
+    fn read(&mut self, stillness: Stillness, book: &mut Book) -> Result<Vec<ThreadStack>, Failure> {
+        let (reader, threads) = (&mut *self.reader, &mut self.threads);
+        Reading { reader, threads, book }.read(stillness, &mut self.stopper)
+    }
+
+    fn read_moving(&mut self, book: &mut Book) -> Result<Vec<ThreadStack>, Failure> {
+        let mut stacks = Vec::new();
+        for interpreter in self.reader.interpreters()? {
+            let mut read = || self.reader.read(interpreter, &mut |_| true, book);
+            let mut found = read();
+            for _ in 0..TRIES_MOVING {
+                if found.as_ref().is_err_and(|failure| failure.again) {
+                    found = read();
+                }
+            }
+            stacks.append(&mut found?);
+        }
+        Ok(stacks)
+    }
+
+    fn remember(&mut self, stacks: Vec<ThreadStack>, book: &mut Book) {
+        let threads: Vec<u64> = stacks.iter().map(|thread| thread.thread_id).collect();
+        self.names.iter_mut().for_each(|names| names.learn(&threads));
+        let generation = self.last.generation;
+        let samples = stacks.into_iter().map(|thread| self.sample(thread, book)).collect();
+        self.last = Last { samples, threads, generation, whole: true };
+    }
+
+    fn sample(&self, thread: ThreadStack, book: &mut Book) -> Sample {
+        let tid = self.threads.find(thread.native_id, thread.thread_id);
+        let name = self.names.as_ref().and_then(|names| names.get(thread.thread_id));
+        let who = match name {
+            Some(name) => Who::Named(name),
+            _ if tid == Some(self.target.pid) => Who::Main,
+            _ => Who::Other,
+        };
+        let busy = tid.and_then(|tid| self.threads.busy(tid));
+        let state = State::decide(thread.owns_gil, busy, thread.active);
+        let stack = if thread.failed { book.unread(self.last.stack(thread.thread_id)) } else { thread.stack };
+        Sample { who, stack, state, truncated: thread.truncated && !thread.failed }
+    }
+}
+
+impl Last {
+    fn stack(&self, thread_id: u64) -> Option<StackId> {
+        let at = self.threads.iter().position(|&known| known == thread_id)?;
+        Some(self.samples.get(at)?.stack)
+    }
+}

@@ -1,0 +1,11 @@
+"""The read API under /api/v1, as openapi.json describes it; sending windows is ingest's.
+
+routes        one handler for each path: parameters in, one question to the engine, one answer out
+parameters    query parameters read and checked, unknown ones refused
+reply         answers as bytes, made and compressed outside the event loop
+document      openapi.json
+"""
+
+from sidelight.collector.api.routes import routes
+
+__all__ = ["routes"]

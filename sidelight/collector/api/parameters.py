@@ -1,0 +1,128 @@
+"""Query parameters, each read once; unknown ones are refused, because a typo must not change an answer."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from multidict import MultiMapping
+
+from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.matching import read_selector
+from sidelight.collector.query.windows import Question
+from sidelight.collector.times import SECOND_NS, parse_time
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.selectors import Selector
+
+RANGE: Final = ("query", "from", "until")
+"""Parameters of every question about windows."""
+SIDES: Final = (
+    *("baseline", "baseline_from", "baseline_until"),
+    *("comparison", "comparison_from", "comparison_until"),
+)
+"""Parameters of a question with two sides."""
+
+_DAY_SECONDS: Final = 86_400
+_LENGTH: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
+_UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY_SECONDS}
+_SWITCH: Final = {"0": False, "1": True}
+
+
+class Parameters:
+    """The query parameters of one request, each read into what it means.
+
+    Every reader raises BadParameter, BadTime or BadSelector, naming the parameter and saying what it takes.
+    """
+
+    def __init__(
+        self, given: MultiMapping[str], known: Collection[str], limits: QueryLimits, now_ns: int
+    ) -> None:
+        for name in given:
+            if name not in known:
+                raise BadParameter.unknown(name, known)
+            if len(given.getall(name)) > 1:
+                raise BadParameter.twice(name)
+        self._given: Mapping[str, str] = dict(given)
+        self._limits = limits
+        self._now_ns = now_ns
+
+    def question(self) -> Question:
+        """The windows of `query`, `from` and `until`."""
+        return self._question(self._selector("query"), "")
+
+    def sides(self) -> list[Question]:
+        """Baseline and comparison, each ANDed with `query`; they begin and end as `from` and `until` say."""
+        base = self._selector("query")
+        return [self._question(base & self._selector(side), side) for side in ("baseline", "comparison")]
+
+    def one_or_two(self) -> list[Question]:
+        """Both sides if one of them is named, else the one side of `query`."""
+        return self.sides() if any(name in self._given for name in SIDES) else [self.question()]
+
+    def kind(self) -> ProfileType:
+        return ProfileType(self.word("type", [kind.value for kind in ProfileType]))
+
+    def word(self, name: str, words: Collection[str]) -> str:
+        """One of a few words; the first is the default."""
+        word = self._given.get(name, next(iter(words)))
+        if word not in words:
+            raise BadParameter.value(name, word, f"one of {', '.join(words)}")
+        return word
+
+    def switch(self, name: str, *, default: bool) -> bool:
+        text = self._given.get(name, "1" if default else "0")
+        if text not in _SWITCH:
+            raise BadParameter.value(name, text, "0 or 1")
+        return _SWITCH[text]
+
+    def nodes(self) -> int | None:
+        """Most nodes to draw; None for all."""
+        text = self._given.get("nodes", "")
+        return None if text == "all" else self._count("nodes", text, self._limits.default_nodes, " or all")
+
+    def limit(self, default: int) -> int:
+        """Most rows of a table."""
+        return min(self._count("limit", self._given.get("limit", ""), default, ""), self._limits.max_rows)
+
+    def step_ns(self) -> int | None:
+        """The length of a timeline's step; None when it is left to the collector."""
+        text = self._given.get("step")
+        if text is None:
+            return None
+        found = _LENGTH.fullmatch(text)
+        seconds = int(found[1]) * _UNIT_SECONDS[found[2]] if found else 0
+        if not seconds:
+            raise BadParameter.value(
+                "step", text, "whole seconds above 0, or a length such as 30s, 5m, 1h or 1d"
+            )
+        return seconds * SECOND_NS
+
+    def _selector(self, name: str) -> Selector:
+        return read_selector(self._given.get(name, ""))
+
+    def _question(self, selector: Selector, side: str) -> Question:
+        start, start_ns = self._time(side, "from", "-1h")
+        end, end_ns = self._time(side, "until", "now")
+        if start_ns >= end_ns:
+            raise BadParameter(
+                f"{start} is not before {end}: the range is empty", hint="A range is from <= start < until."
+            )
+        days = (end_ns - start_ns) / SECOND_NS / _DAY_SECONDS
+        if days > self._limits.max_range_days:
+            raise BadParameter(
+                f"a range of {days:.1f} days is longer than the {self._limits.max_range_days:g} days allowed",
+                hint=f"Ask for less between {start} and {end}.",
+            )
+        return Question(selector, start_ns, end_ns)
+
+    def _time(self, side: str, edge: str, default: str) -> tuple[str, int]:
+        own = f"{side}_{edge}"
+        name = own if own in self._given else edge
+        return name, parse_time(self._given.get(name, default), parameter=name, now_ns=self._now_ns)
+
+    def _count(self, name: str, text: str, default: int, besides: str) -> int:
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+            raise BadParameter.value(name, text, f"a whole number above 0{besides}")
+        return int(text)

@@ -1,0 +1,54 @@
+"""Answers as bytes. Everything here that takes time runs in the query's thread, not in the event loop."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+COMPRESS_FROM_BYTES: Final = 1024
+GZIP_LEVEL: Final = 4
+_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A finished body and how it is sent."""
+
+    body: bytes
+    content_type: str
+    gzipped: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self) -> web.Response:
+        """The response; readers may keep an answer only for themselves, and ask again before using it."""
+        headers = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding", **self.headers}
+        headers["Content-Type"] = self.content_type
+        if self.gzipped:
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=self.body, headers=headers)
+
+
+def reply(body: bytes, content_type: str, *, gzip: bool, headers: Mapping[str, str] | None = None) -> Reply:
+    """A body, compressed if the reader takes gzip and it is long enough to gain by it."""
+    if not gzip or len(body) < COMPRESS_FROM_BYTES:
+        return Reply(body, content_type, headers=headers or {})
+    compressor = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_FORMAT)
+    return Reply(compressor.compress(body) + compressor.flush(), content_type, True, headers or {})
+
+
+def json_reply(answer: Mapping[str, object], *, gzip: bool) -> Reply:
+    """An answer as JSON, compressed as `reply` does."""
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return reply(text.encode(), "application/json; charset=utf-8", gzip=gzip)
+
+
+def takes_gzip(request: web.Request) -> bool:
+    """Whether the reader accepts gzip (RFC 9110, 12.5.3; `gzip;q=0` does not)."""
+    for part in request.headers.get("Accept-Encoding", "").lower().split(","):
+        coding, _, weight = part.partition(";")
+        if coding.strip() in ("gzip", "*"):
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

@@ -1,0 +1,218 @@
+"""One handler for each path of the read API."""
+
+import time
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from hashlib import sha256
+from typing import Final
+
+from aiohttp import web
+
+import sidelight
+from sidelight.collector.activity import Activity
+from sidelight.collector.api import document
+from sidelight.collector.api.parameters import RANGE, SIDES, Parameters
+from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.export import Exported, folded, speedscope, svg
+from sidelight.collector.query.flame import flame
+from sidelight.collector.query.listing import label_names, label_values, services
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.series import timeline
+from sidelight.collector.query.tables import By, depth, functions
+from sidelight.collector.times import rfc3339
+from sidelight.stacks.svg_script import SCRIPT
+
+PREFIX: Final = "/api/v1"
+DEFAULT_ROWS: Final = 100
+_DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()
+SVG_POLICY: Final = (
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; sandbox allow-scripts"
+)
+"""Opened here, a flame graph runs its own script and no other, and reaches nothing of this origin."""
+
+PARAMETERS: Final[Mapping[str, Collection[str]]] = {
+    "/services": RANGE,
+    "/labels": RANGE,
+    "/labels/{name}/values": RANGE,
+    "/timeline": (*RANGE, "type", "step"),
+    "/flamegraph": (*RANGE, "type", "nodes", "lines"),
+    "/compare": (*RANGE, *SIDES, "type", "nodes", "lines"),
+    "/depth": (*RANGE, *SIDES, "type"),
+    "/top": (*RANGE, *SIDES, "type", "by", "limit"),
+    "/export": (*RANGE, "type", "format", "lines", "states"),
+    "/export/{name}.speedscope.json": (*RANGE, "type", "lines"),
+    "/status": (),
+    "/openapi.json": (),
+}
+"""The query parameters of each path; any other is refused."""
+
+
+Make = Callable[[Reading], Mapping[str, object]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def routes(
+    engine: QueryEngine,
+    activity: Activity,
+    store_kind: str,
+    clock_ns: Callable[[], int] = time.time_ns,
+) -> list[web.RouteDef]:
+    """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered."""
+    api = _Api(engine, activity, store_kind, clock_ns)
+    handlers: Mapping[str, Handler] = {
+        "/services": api.services,
+        "/labels": api.labels,
+        "/labels/{name}/values": api.label_values,
+        "/timeline": api.timeline,
+        "/flamegraph": api.flamegraph,
+        "/compare": api.compare,
+        "/depth": api.depth,
+        "/top": api.top,
+        "/export": api.export,
+        "/export/{name}.speedscope.json": api.export_for_speedscope,
+        "/status": api.status,
+        "/openapi.json": api.openapi,
+    }
+    return [web.get(PREFIX + path, handler) for path, handler in handlers.items()]
+
+
+class _Api:
+    def __init__(
+        self,
+        engine: QueryEngine,
+        activity: Activity,
+        store_kind: str,
+        clock_ns: Callable[[], int],
+    ) -> None:
+        self._engine = engine
+        self._limits = engine.limits
+        self._activity = activity
+        self._store_kind = store_kind
+        self._clock_ns = clock_ns
+
+    async def services(self, request: web.Request) -> web.Response:
+        question = self._read(request, "/services").question()
+        return await self._answer(request, lambda reading: services(reading, question))
+
+    async def labels(self, request: web.Request) -> web.Response:
+        question = self._read(request, "/labels").question()
+        return await self._answer(request, lambda reading: label_names(reading, question))
+
+    async def label_values(self, request: web.Request) -> web.Response:
+        question = self._read(request, "/labels/{name}/values").question()
+        name = request.match_info["name"]
+        return await self._answer(request, lambda reading: label_values(reading, question, name))
+
+    async def timeline(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/timeline")
+        question, kind, step, most = given.question(), given.kind(), given.step_ns(), self._limits.max_points
+        return await self._answer(
+            request, lambda reading: timeline(reading, question, kind, step_ns=step, most=most)
+        )
+
+    async def flamegraph(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/flamegraph")
+        return await self._flame(request, given, two=False)
+
+    async def compare(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/compare")
+        return await self._flame(request, given, two=True)
+
+    async def depth(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/depth")
+        sides, kind = given.one_or_two(), given.kind()
+        return await self._answer(request, lambda reading: depth(reading, sides, kind))
+
+    async def top(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/top")
+        sides, kind, limit = given.one_or_two(), given.kind(), given.limit(DEFAULT_ROWS)
+        by = By(given.word("by", [by.value for by in By]))
+        return await self._answer(
+            request, lambda reading: functions(reading, sides, kind, by=by, limit=limit)
+        )
+
+    async def export(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/export")
+        question, kind = given.question(), given.kind()
+        lines, states = given.switch("lines", default=False), given.switch("states", default=True)
+        wanted, name = given.word("format", ("folded", "speedscope", "svg")), f"{question.selector} {kind}"
+        if wanted == "speedscope":
+            return await self._speedscope(request, given, name)
+        if wanted == "svg":
+            return await self._export(
+                request,
+                lambda reading: svg(reading, question, kind, lines=lines, name=name),
+                "image/svg+xml; charset=utf-8",
+                {"Content-Security-Policy": SVG_POLICY},
+            )
+        return await self._export(
+            request,
+            lambda reading: folded(reading, question, kind, lines=lines, states=states),
+            "text/plain; charset=utf-8",
+        )
+
+    async def export_for_speedscope(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/export/{name}.speedscope.json")
+        return await self._speedscope(request, given, request.match_info["name"])
+
+    async def status(self, request: web.Request) -> web.Response:
+        self._read(request, "/status")
+        seen = self._activity
+        answer = {
+            "version": sidelight.__version__,
+            "store": {"kind": self._store_kind, "ok": await self._engine.store_answers()},
+            "windows_acknowledged": seen.windows_acknowledged,
+            "last_ingest": None if seen.last_ingest_ns is None else rfc3339(seen.last_ingest_ns),
+            "sidecars": [
+                {"pod": one.pod, "service": one.service, "last_seen": rfc3339(one.last_seen_ns)}
+                for one in seen.sidecars()
+            ],
+        }
+        return json_reply(answer, gzip=False).response()
+
+    async def openapi(self, request: web.Request) -> web.Response:
+        self._read(request, "/openapi.json")
+        return Reply(document.text(), "application/json; charset=utf-8").response()
+
+    def _read(self, request: web.Request, path: str) -> Parameters:
+        # Whole milliseconds: the range that an answer names can be asked for again exactly, by a browser too.
+        now_ns = self._clock_ns() // 1_000_000 * 1_000_000
+        return Parameters(request.query, PARAMETERS[path], self._limits, now_ns)
+
+    async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
+        sides = given.sides() if two else [given.question()]
+        kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
+        most = self._limits.max_nodes
+        return await self._answer(
+            request, lambda reading: flame(reading, sides, kind, lines=lines, nodes=nodes, most=most)
+        )
+
+    async def _speedscope(self, request: web.Request, given: Parameters, name: str) -> web.Response:
+        question, kind, lines = given.question(), given.kind(), given.switch("lines", default=False)
+        return await self._export(
+            request,
+            lambda reading: speedscope(reading, question, kind, lines=lines, name=name),
+            "application/json; charset=utf-8",
+        )
+
+    async def _answer(self, request: web.Request, make: Make) -> web.Response:
+        gzip = takes_gzip(request)
+        made = await self._engine.ask(lambda reading: json_reply(make(reading), gzip=gzip))
+        return made.response()
+
+    async def _export(
+        self,
+        request: web.Request,
+        make: Callable[[Reading], Exported],
+        content_type: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> web.Response:
+        gzip = takes_gzip(request)
+
+        def whole(reading: Reading) -> Reply:
+            made = make(reading)
+            basis = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in made.basis.items()}
+            return reply(made.content, content_type, gzip=gzip, headers={**basis, **(headers or {})})
+
+        return (await self._engine.ask(whole)).response()

@@ -1,0 +1,60 @@
+"""The HTTP application, put together from parts that are given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from sidelight.collector.door import Tokens, middlewares, refusal
+from sidelight.collector.flusher import ShuttingDown
+from sidelight.collector.metrics import Metrics
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether new requests should come here; false while the collector shuts down."""
+
+    ready: bool = True
+
+
+def build_app(
+    routes: Iterable[web.AbstractRouteDef],
+    metrics: Metrics,
+    tokens: Tokens,
+    readiness: Readiness,
+    *,
+    path_prefix: str = "",
+) -> web.Application:
+    """An application that serves these routes, and /livez, /readyz and /metrics, below a path prefix.
+
+    The three are served without the prefix as well: those who ask for them come without a proxy.
+    """
+    app = web.Application(middlewares=middlewares(metrics, tokens, path_prefix))
+    own = _probes(metrics, readiness)
+    app.add_routes([_below(path_prefix, route) for route in [*own, *routes]])
+    if path_prefix:
+        app.add_routes(own)
+    return app
+
+
+def _probes(metrics: Metrics, readiness: Readiness) -> list[web.RouteDef]:
+    async def livez(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n") if readiness.ready else refusal(ShuttingDown())
+
+    async def published(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": metrics.content_type})
+
+    return [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", published)]
+
+
+def _below(prefix: str, route: web.AbstractRouteDef) -> web.AbstractRouteDef:
+    if isinstance(route, web.RouteDef):
+        return web.RouteDef(route.method, prefix + route.path, route.handler, route.kwargs)
+    if isinstance(route, web.StaticDef):
+        return web.StaticDef(prefix + route.prefix, route.path, route.kwargs)
+    raise TypeError(f"a route that cannot be moved below a prefix: {route!r}")

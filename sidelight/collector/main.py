@@ -1,0 +1,213 @@
+"""The collector process: here every part is made, once, and every task started that lives as long as it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+import uvloop
+from aiohttp import web
+
+from sidelight import __version__
+from sidelight.collector import ui
+from sidelight.collector.activity import Activity
+from sidelight.collector.admit import Admission
+from sidelight.collector.api.routes import routes as api_routes
+from sidelight.collector.app import Readiness, build_app
+from sidelight.collector.batches import FlushRule
+from sidelight.collector.budget import Budget
+from sidelight.collector.door import Tokens, read_tokens
+from sidelight.collector.flusher import Flusher
+from sidelight.collector.ingest import Ingest
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.recent import RecentIds, stored_ids
+from sidelight.collector.retention import Retention
+from sidelight.collector.serving import announce, listen, server_logger
+from sidelight.collector.settings import DAY_SECONDS, Settings
+from sidelight.collector.store.counted import CountedStore
+from sidelight.collector.store.objects import ObjectStore, StoreError
+from sidelight.collector.store.opening import open_store, verify
+from sidelight.collector.store.unconditional import UnconditionalStore
+from sidelight.settings import shown
+from sidelight.stacks.errors import SidelightError
+from sidelight.stacks.labels import LabelLimits
+from sidelight.stacks.window import Limits
+
+LINGER_SECONDS: Final = 3.0
+"""How long a client that was refused may go on sending before the connection is closed."""
+MAX_LINE_BYTES: Final = 160 << 10
+"""The longest URL: a comparison may have three selectors of 4,096 characters, percent-encoded."""
+
+_log = structlog.get_logger()
+
+
+class RootTaskEnded(SidelightError):
+    """A task that lives as long as the process came to its end before it."""
+
+
+def main(settings: Settings) -> int:
+    """Run a collector until SIGTERM or SIGINT; 0 then, 1 when a part of it died.
+
+    Raises SidelightError for whatever keeps it from starting.
+    """
+    _log.info("starting", version=__version__, **shown(settings))
+    tokens = Tokens(read_tokens(settings.write_tokens_file), read_tokens(settings.read_tokens_file))
+    store = open_store(
+        settings.store, s3_endpoint=settings.s3_endpoint, timeout_seconds=settings.store_timeout_seconds
+    )
+    verified = verify(store)
+    _log.info("store verified", kind=store.kind, where=store.where, format=verified.format)
+    if not verified.conditional_writes:
+        _log.warning("store has no conditional writes: run one collector only", where=store.where)
+        store = UnconditionalStore(store)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(until_told(settings, store, tokens))
+        except ExceptionGroup as failures:
+            raise _first(failures) from failures
+    _log.info("stopped")
+    return 0
+
+
+async def until_told(settings: Settings, store: ObjectStore, tokens: Tokens) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await serve(settings, store, tokens, stop, lambda port: announce(settings, port))
+
+
+async def serve(
+    settings: Settings,
+    bare: ObjectStore,
+    tokens: Tokens,
+    stop: asyncio.Event,
+    listening: Callable[[int], None],
+) -> None:
+    """Serve until `stop` is set, then finish what is in progress; `listening` is told the port.
+
+    Raises PortInUse, and an ExceptionGroup when a root task died.
+    """
+    metrics, activity, readiness = Metrics(), Activity(), Readiness()
+    store = CountedStore(bare, metrics)
+    recent = RecentIds(settings.recent_ids)
+    rule = FlushRule(settings.flush_seconds, settings.flush_bytes)
+    flusher = Flusher(store, rule, metrics, activity, recent)
+    ingest = Ingest(
+        flusher,
+        admission(settings),
+        Budget(settings.max_pending_bytes, metrics.pending_bytes.set),
+        metrics,
+        decode_threads=settings.decode_threads,
+        max_receive_seconds=settings.max_receive_seconds,
+    )
+    engine = QueryEngine(store, query_limits(settings), metrics.segments_unreadable.inc)
+    retention = Retention(
+        store,
+        metrics,
+        days=settings.retention_raw_days,
+        interval_seconds=settings.retention_interval_seconds,
+    )
+    app = build_app(
+        [
+            *ingest.routes(),
+            *api_routes(engine, activity, store.kind),
+            *ui.routes(settings.path_prefix, ui.find()),
+        ],
+        metrics,
+        tokens,
+        readiness,
+        path_prefix=settings.path_prefix,
+    )
+    # What arrives compressed is unpacked by ingest, within limits: aiohttp must leave it alone.
+    server = web.AppRunner(
+        app,
+        auto_decompress=False,
+        access_log=None,
+        shutdown_timeout=settings.shutdown_seconds,
+        lingering_time=LINGER_SECONDS,
+        max_line_size=MAX_LINE_BYTES,
+        logger=server_logger(metrics),
+    )
+    await server.setup()
+    try:
+        listening(await listen(server, settings.address))
+        async with asyncio.TaskGroup() as roots:
+            flushing = roots.create_task(
+                outlive(stop, "flush", flusher.run()), name="flush windows to the store"
+            )
+            roots.create_task(outlive(stop, "retention", retention.run(stop)), name="delete what is too old")
+            roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
+            await stop.wait()
+            _log.info("stopping")
+            readiness.ready = False
+            flusher.close()
+            await flushing
+            await server.cleanup()
+    finally:
+        await server.cleanup()
+        ingest.close()
+        engine.close()
+
+
+async def outlive(stop: asyncio.Event, name: str, task: Awaitable[None]) -> None:
+    """Run a root task; raises RootTaskEnded when it ends before `stop` was set."""
+    await task
+    if not stop.is_set():
+        raise RootTaskEnded(f"the {name} task ended", hint="This is a defect; the log above says more.")
+
+
+async def recall(recent: RecentIds, store: ObjectStore, stop: asyncio.Event) -> None:
+    """Learn which windows were stored before this process began; it is no reason to end if that fails."""
+    loop = asyncio.get_running_loop()
+    try:
+        ids = await loop.run_in_executor(
+            None, stored_ids, store, recent.capacity, time.time_ns(), stop.is_set
+        )
+    except StoreError as error:
+        _log.warning("ids of earlier windows not recalled", error=error.message, hint=error.hint)
+        return
+    recent.recall(ids)
+    _log.info("ids of earlier windows recalled", windows=len(recent))
+
+
+def _first(failures: ExceptionGroup[Exception]) -> Exception:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
+
+
+def admission(settings: Settings) -> Admission:
+    """The rules at the door, from the settings."""
+    return Admission(
+        Limits(
+            max_windows=settings.max_windows,
+            max_stacks=settings.max_stacks,
+            max_depth=settings.max_depth,
+            labels=LabelLimits(settings.max_labels, max_value_bytes=settings.max_label_bytes),
+        ),
+        settings.max_body_bytes,
+        int(settings.max_future_seconds * 1e9),
+        int(settings.max_age_days * DAY_SECONDS * 1e9),
+    )
+
+
+def query_limits(settings: Settings) -> QueryLimits:
+    """The bounds of queries, from the settings."""
+    return QueryLimits(
+        timeout_seconds=settings.query_timeout_seconds,
+        running=settings.max_queries,
+        waiting=settings.max_waiting_queries,
+        reads=settings.query_reads,
+        cache_bytes=settings.query_cache_bytes,
+        max_range_days=settings.max_range_days,
+        default_nodes=settings.default_nodes,
+        max_nodes=settings.max_nodes,
+        max_points=settings.max_points,
+        max_rows=settings.max_rows,
+    )

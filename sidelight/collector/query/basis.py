@@ -1,0 +1,129 @@
+"""The numbers an answer stands on, so that nobody has to guess how much was seen."""
+
+from collections.abc import Sequence
+from operator import mul
+from typing import Final, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidelight.collector.query.columns import integers, is_equal, one, stacked, total
+from sidelight.collector.query.frames import STATES_OF
+from sidelight.collector.query.quality import Quality, flattened, quality, said, seconds
+from sidelight.collector.query.watched import pod_seconds, processes
+from sidelight.collector.query.windows import Question, Windows, once
+from sidelight.collector.times import SECOND_NS
+from sidelight.stacks.counts import ProfileType
+
+
+class StateSamples(TypedDict):
+    """Samples by state."""
+
+    idle: int
+    running: int
+    gil: int
+
+
+# `from` is a word of the language, so this one is written as a call.
+SideNumbers = TypedDict(
+    "SideNumbers",
+    {
+        "selector": str,
+        "from": float,
+        "until": float,
+        "windows": int,
+        "pods": int,
+        "samples": int,
+        "seconds": float,
+        "pod_seconds": float,
+        "states": StateSamples,
+        "idle_share": float | None,
+        "target_cpu_seconds": float,
+        "truncated_samples": int,
+        "modes": list[str],
+        "samplers": list[str],
+        "pythons": list[str],
+        "missing_states": list[str],
+        "periods_us": list[float],
+        "quality": Quality,
+    },
+)
+
+
+_COUNTED: Final = ["wid", "namespace", "pod", "idle", "running", "gil"]
+
+
+class Basis(TypedDict):
+    """What a whole answer stands on; segments that could not be read are left out and counted."""
+
+    windows: int
+    pods: int
+    samples: int
+    unreadable_segments: int
+
+
+def side(question: Question, windows: Windows, kind: ProfileType) -> SideNumbers:
+    """What one side of an answer stands on; `samples` and `seconds` are those of the profile type."""
+    table, whole = windows.table, processes(windows.watched)
+    idle, running, gil = (total(table[state]) for state in ("idle", "running", "gil"))
+    return {
+        "selector": str(question.selector),
+        "from": question.from_ns / SECOND_NS,
+        "until": question.until_ns / SECOND_NS,
+        "windows": len(table),
+        "pods": pods(whole),
+        "samples": sum(total(table[state]) for state in STATES_OF[kind]),
+        "seconds": sum(time_ns(table, state) for state in STATES_OF[kind]) / SECOND_NS,
+        "pod_seconds": pod_seconds(whole),
+        "states": {"idle": idle, "running": running, "gil": gil},
+        "idle_share": idle_share(table),
+        "target_cpu_seconds": seconds(whole["target_cpu_ns"]),
+        "truncated_samples": sum(integers(table["truncated"])),
+        "modes": said(whole["mode"]),
+        "samplers": said(whole["sampler"]),
+        "pythons": said(whole["python"]),
+        "missing_states": flattened(whole["missing_states"]),
+        "periods_us": sorted(period / 1000 for period in integers(pc.unique(whole["period_ns"]))),
+        "quality": quality(table, whole),
+    }
+
+
+def basis(sides: Sequence[Windows], kind: ProfileType, unreadable: int) -> Basis:
+    """What an answer with these sides stands on; a window that is on both sides counts once."""
+    table = _together([windows.table for windows in sides])
+    return {
+        "windows": len(table),
+        "pods": pods(_together([windows.watched for windows in sides])),
+        "samples": sum(total(table[state]) for state in STATES_OF[kind]),
+        "unreadable_segments": unreadable,
+    }
+
+
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    if len(tables) == 1:
+        return tables[0]
+    return once(stacked([table.select(_COUNTED) for table in tables]))
+
+
+def pods(table: pa.Table) -> int:
+    """Distinct (namespace, pod)."""
+    return len(table.select(["namespace", "pod"]).group_by(["namespace", "pod"]).aggregate([]))
+
+
+def time_ns(table: pa.Table, state: str) -> int:
+    """Sampled time in one state: samples times period, in ns."""
+    added = table.group_by("period_ns").aggregate([(state, "sum")])
+    return sum(map(mul, integers(added["period_ns"]), integers(added[f"{state}_sum"])))
+
+
+def idle_share(table: pa.Table) -> float | None:
+    """The share of sampled time that threads waited, over windows whose sampler can tell; else None."""
+    lists = one(table["missing_states"])
+    blind = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
+    seeing = table
+    if len(blind):
+        at = pa.array(range(len(table)), pa.int64())
+        seeing = table.filter(pc.invert(pc.is_in(at, value_set=blind)))
+    idle, *busy = (time_ns(seeing, state) for state in ("idle", "running", "gil"))
+    whole = idle + sum(busy)
+    return idle / whole if whole else None

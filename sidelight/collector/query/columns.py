@@ -1,0 +1,107 @@
+"""Small moves on Arrow columns that every part of a query makes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    Array: TypeAlias = pa.Array[Any]
+    Column: TypeAlias = pa.Array[Any] | pa.ChunkedArray[Any]
+    Words: TypeAlias = pa.DictionaryArray[Any, Any]
+    Lists: TypeAlias = pa.ListArray[Any]
+else:
+    # Arrow's classes cannot be subscripted when the program runs.
+    Array, Column, Words, Lists = pa.Array, pa.Array | pa.ChunkedArray, pa.DictionaryArray, pa.ListArray
+
+
+def one(column: Column) -> Array:
+    """A column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    joined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def words(column: Column) -> Words:
+    """A column of text as codes and distinct words."""
+    array = one(column)
+    return array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+
+
+def coded(codes: Column, dictionary: Array) -> Words:
+    """Codes and the words they stand for as a column of text."""
+    return pa.DictionaryArray.from_arrays(one(codes), dictionary)
+
+
+def used(column: Column) -> list[str]:
+    """The words that occur in a column, sorted."""
+    text = words(column)
+    return sorted(strings(text.dictionary.take(pc.unique(text.indices))))
+
+
+def strings(column: Column) -> list[str]:
+    """A column of text without nulls as a list."""
+    return cast("list[str]", column.to_pylist())
+
+
+def integers(column: Column) -> list[int]:
+    """A column of whole numbers without nulls as a list."""
+    return cast("list[int]", column.to_pylist())
+
+
+def total(column: Column) -> int:
+    """The sum of a column of whole numbers; 0 of nothing."""
+    return cast("int", pc.sum(column).as_py() or 0)
+
+
+def is_equal(column: Column, value: str | int) -> Array:
+    """For each row whether it has this value."""
+    return cast("Array", pc.call_function("equal", [column, pa.scalar(value)]))
+
+
+def is_word(column: Column, word: str) -> Array:
+    """For each row whether a column of text has this word."""
+    text = words(column)
+    return is_equal(text.dictionary, word).take(text.indices)
+
+
+def floats(column: Column) -> Array:
+    """Numbers as floating point, in which any of 63 bits add up and multiply, if not to the last digit."""
+    return cast("Array", pc.cast(one(column), pa.float64(), safe=False))
+
+
+def same(value: int, kind: pa.DataType, rows: int) -> Array:
+    """A column that has one value in all its rows."""
+    return cast("Array", pa.repeat(cast("pa.Int64Scalar", pa.scalar(value, kind)), rows))
+
+
+def sum_of(table: pa.Table, names: Sequence[str]) -> Array:
+    """Columns of whole numbers added up row by row."""
+    added = one(table[names[0]])
+    for name in names[1:]:
+        added = pc.add(added, one(table[name]))
+    return added
+
+
+def ordered(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows in ascending order of these columns, of text or whole numbers."""
+    keys = {name: _sortable(table[name]) for name in names}
+    return table.take(pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in names]))
+
+
+def _sortable(column: Column) -> Array:
+    """Numbers as they are, words as their rank: Arrow does not sort tables by words."""
+    array = one(column)
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    ranks = pc.sort_indices(pc.sort_indices(array.dictionary))
+    return ranks.take(array.indices)
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of one schema below each other, words coded alike, in one piece."""
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

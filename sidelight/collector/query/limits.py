@@ -1,0 +1,39 @@
+"""How much one query may ask for, and how much all of them together may take."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """Bounds on queries; every field can be set.
+
+    max_range_days: longest span between `from` and `until`.
+    default_nodes: most flame graph nodes in an answer that does not ask for a number.
+    max_nodes: most nodes in any answer, also with `nodes=all`.
+    max_points: most steps in a timeline.
+    max_rows: most rows of a table of functions.
+    timeout_seconds: after which a query is given up.
+    running: queries worked on at once; waiting: queries that may wait for a place.
+    reads: objects read from the store at once.
+    cache_bytes: memory for decoded segments.
+    """
+
+    max_range_days: float = 400
+    default_nodes: int = 50_000
+    max_nodes: int = 1_000_000
+    max_points: int = 5_000
+    max_rows: int = 100_000
+    timeout_seconds: float = 30
+    running: int = 4
+    waiting: int = 32
+    reads: int = 8
+    cache_bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        for name in ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.timeout_seconds <= 0 or self.max_range_days <= 0:
+            raise ValueError("timeout_seconds and max_range_days must be above zero")
+        if self.waiting < 0 or self.cache_bytes < 0:
+            raise ValueError("waiting and cache_bytes must not be negative")

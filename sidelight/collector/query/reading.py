@@ -1,0 +1,150 @@
+"""Reading segments for one query: in threads, through memory, until the query's time is up.
+
+A segment that cannot be read must not make the answer a guess. It is left out whole, all its windows with it,
+and counted in the answer. A store that does not answer at all is different: then the query fails.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from concurrent.futures import TimeoutError as NotDone
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import structlog
+
+from sidelight.collector.query.cache import TableCache
+from sidelight.collector.query.errors import QueryTimeout
+from sidelight.collector.store.objects import ObjectStore, StoreError, StoreUnavailable
+from sidelight.collector.store.segments import SegmentRef, list_segments, read_segment
+from sidelight.collector.store.tables import Part
+
+COLUMNS: Final[dict[Part, tuple[str, ...]]] = {
+    "profiles": (
+        *(
+            "wid",
+            "service",
+            "version",
+            "namespace",
+            "pod",
+            "container",
+            "node",
+            "process",
+            "thread",
+            "capture",
+            "labels",
+        ),
+        *("ts", "duration_ns", "period_ns", "idle", "running", "gil", "attempts", "failed", "truncated"),
+        *("target_cpu_ns", "mode", "sampler", "python", "missing_states"),
+        *("errors", "nominal_ns", "paused_ns", "pid"),
+        *("stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
+    ),
+    "samples": ("service", "wid", "period_ns", "h", "idle", "running", "gil"),
+    "stacks": ("service", "h", "depth", "frames"),
+}
+"""What queries read of each table."""
+
+log = structlog.get_logger(__name__)
+
+
+class Incomplete(Exception):
+    """Segments turned out unreadable after windows of theirs had been counted: the query starts again."""
+
+
+class Deadline:
+    """When a query has to be done."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+        self._abandoned = False
+
+    def abandon(self) -> None:
+        """Nobody waits for the query any longer: end it at the next check."""
+        self._abandoned = True
+
+    def remaining(self) -> float:
+        """Seconds left. Raises QueryTimeout when there are none."""
+        left = self._end - self._clock()
+        if left <= 0 or self._abandoned:
+            raise QueryTimeout(self._seconds)
+        return left
+
+
+class Reading:
+    """What one query reads: listed segments, their tables, and which of them had to be left out."""
+
+    def __init__(self, store: ObjectStore, cache: TableCache, pool: Executor, deadline: Deadline) -> None:
+        self._store = store
+        self._cache = cache
+        self._pool = pool
+        self._listed: dict[tuple[int, int], list[SegmentRef]] = {}
+        self._unreadable: dict[SegmentRef, str] = {}
+        self.deadline = deadline
+
+    @property
+    def unreadable(self) -> int:
+        """How many segments were left out because they could not be read."""
+        return len(self._unreadable)
+
+    def segments(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
+        """Readable segments that may hold windows of this range, in order of key."""
+        self.deadline.remaining()
+        key = (from_ns, until_ns)
+        if key not in self._listed:
+            self._listed[key] = sorted(list_segments(self._store, from_ns, until_ns))
+        return [ref for ref in self._listed[key] if ref not in self._unreadable]
+
+    def profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
+        """The windows of these segments; those of unreadable segments are missing from the list."""
+        tables = self._read(refs, "profiles")
+        return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
+
+    def tables(self, refs: Sequence[SegmentRef], part: Part) -> list[pa.Table]:
+        """One table of each segment. Raises Incomplete when one cannot be read."""
+        tables = self._read(refs, part)
+        read = [table for table in tables if table is not None]
+        if len(read) < len(tables):
+            raise Incomplete
+        return read
+
+    def _read(self, refs: Sequence[SegmentRef], part: Part) -> list[pa.Table | None]:
+        self.deadline.remaining()
+        found: list[pa.Table | None] = [self._cache.peek((ref.key_prefix, part)) for ref in refs]
+        missing = [at for at, table in enumerate(found) if table is None]
+        waiting = {at: self._pool.submit(self._load, refs[at], part) for at in missing}
+        try:
+            for at, future in waiting.items():
+                found[at] = self._result(future, refs[at])
+        finally:
+            for future in waiting.values():
+                future.cancel()
+        return found
+
+    def _load(self, ref: SegmentRef, part: Part) -> pa.Table:
+        self.deadline.remaining()
+        return self._cache.get((ref.key_prefix, part), partial(load, self._store, ref, part))
+
+    def _result(self, future: Future[pa.Table], ref: SegmentRef) -> pa.Table | None:
+        try:
+            return future.result(self.deadline.remaining())
+        except NotDone:
+            self.deadline.remaining()
+            raise
+        except StoreUnavailable:
+            raise
+        except (StoreError, pa.ArrowException, OSError) as error:
+            log.warning("segment left out of a query", segment=ref.key_prefix, cause=str(error))
+            self._unreadable[ref] = str(error)
+            return None
+
+
+def load(store: ObjectStore, ref: SegmentRef, part: Part) -> pa.Table:
+    """The columns that queries use of one table, in one piece. Raises ArrowInvalid when one is missing."""
+    table = read_segment(store, ref, part, COLUMNS[part])
+    absent = [name for name in COLUMNS[part] if name not in table.column_names]
+    if absent:
+        raise pa.ArrowInvalid(f"{ref.key(part)} has no column {', '.join(absent)}")
+    return table.unify_dictionaries().combine_chunks()

@@ -1,0 +1,117 @@
+"""The timeline: what was seen when, in steps of equal length."""
+
+from typing import Final, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidelight.collector.query.basis import Basis, basis
+from sidelight.collector.query.columns import integers, sum_of
+from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.query.frames import STATES_OF
+from sidelight.collector.query.listing import Version, versions
+from sidelight.collector.query.quality import Quality, quality, said, share, told
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.watched import by_pod, processes, watched_seconds
+from sidelight.collector.query.windows import Question, choose
+from sidelight.collector.times import SECOND_NS
+from sidelight.stacks.counts import ProfileType
+
+STEPS: Final = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800),
+)
+"""Lengths of a step in seconds that read well on an axis."""
+WANTED_POINTS: Final = 240
+
+
+class Timeline(TypedDict):
+    """Columns by step; a window counts whole in the step in which it began.
+
+    `start` is Unix seconds, a multiple of the step; `seconds` is sampled time of the profile type;
+    `seconds / pod_seconds` is the rate. `coverage` and `stopped_share` are those of the step, `modes` and
+    `quality` of the range.
+    """
+
+    type: str
+    step_seconds: float
+    start: list[float]
+    seconds: list[float]
+    pod_seconds: list[float]
+    samples: list[int]
+    windows: list[int]
+    pods: list[int]
+    coverage: list[float | None]
+    stopped_share: list[float | None]
+    versions: list[Version]
+    modes: list[str]
+    quality: Quality
+    basis: Basis
+
+
+def timeline(
+    reading: Reading, question: Question, kind: ProfileType, *, step_ns: int | None, most: int
+) -> Timeline:
+    """What was seen in each step of the range; without `step_ns` one is chosen."""
+    chosen = choose(reading, question)
+    table = chosen.table
+    step = step_ns or suitable_step(table, question.until_ns - question.from_ns)
+    first = question.from_ns // step
+    count = max(-(-question.until_ns // step) - first, 0)
+    if count > most:
+        raise BadParameter(
+            f"{count} steps are more than the {most} that a timeline may have",
+            hint="Use a longer step or a shorter range.",
+        )
+    whole = processes(chosen.watched)
+    table, whole = (
+        rows.append_column("step", pc.subtract(pc.divide(rows["ts"], step), first)) for rows in (table, whole)
+    )
+    table = table.append_column("samples", sum_of(table, STATES_OF[kind]))
+    added = table.group_by(["step", "period_ns"]).aggregate([("samples", "sum"), ([], "count_all")])
+    samples, ns, windows = [0] * count, [0] * count, [0] * count
+    for at, period, sampled, began in zip(*map(integers, added.columns), strict=True):
+        samples[at] += sampled
+        ns[at] += sampled * period
+        windows[at] += began
+    watched, pods = [0.0] * count, [0] * count
+    for (where, *_), spans in by_pod(whole, "step"):
+        watched[int(where)] += sum(watched_seconds([spans]))
+        pods[int(where)] += 1
+    covered, stopped = _told(whole, count)
+    return {
+        "type": kind.value,
+        "step_seconds": step / SECOND_NS,
+        "start": [(first + index) * step / SECOND_NS for index in range(count)],
+        "seconds": [one / SECOND_NS for one in ns],
+        "pod_seconds": watched,
+        "samples": samples,
+        "windows": windows,
+        "pods": pods,
+        "coverage": covered,
+        "stopped_share": stopped,
+        "versions": versions(table),
+        "modes": said(whole["mode"]),
+        "quality": quality(table, whole),
+        "basis": basis([chosen], kind, reading.unreadable),
+    }
+
+
+def _told(processes: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:
+    """Coverage and the share of time lost in each step."""
+    time = told(processes).append_column("step", processes["step"])
+    sums = time.group_by("step").aggregate([(name, "sum") for name in time.column_names if name != "step"])
+    covered: list[float | None] = [None] * count
+    stopped: list[float | None] = [None] * count
+    for row in sums.to_pylist():
+        at = int(row["step"])
+        covered[at] = share(row["covered_sum"], row["ticking_sum"])
+        stopped[at] = share(row["stopped_sum"], row["stopping_sum"])
+    return covered, stopped
+
+
+def suitable_step(windows: pa.Table, range_ns: int) -> int:
+    """A step in ns that gives a readable number of points, and no shorter than most windows are long."""
+    usual = pc.quantile(windows["duration_ns"], 0.5)[0].as_py() or 0
+    wanted = max(range_ns / WANTED_POINTS, usual) / SECOND_NS
+    return next((step for step in STEPS if step >= wanted), STEPS[-1]) * SECOND_NS

@@ -1,0 +1,144 @@
+"""What is read off stacks besides the picture: functions by cost, and how deep stacks are."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TypedDict
+
+from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
+from sidelight.collector.query.frames import rows, weigh
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.scan import sums
+from sidelight.collector.query.windows import Question, Windows, choose
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.frames import Frame, unescape
+from sidelight.stacks.sums import Cost, Depths, depths, largest_gap, top
+
+
+class TopRows(TypedDict):
+    """The functions of a table, aligned with the columns of its sides."""
+
+    function: list[str]
+    file: list[str]
+
+
+class TopSide(SideNumbers):
+    """One side's numbers and columns; `total` counts a stack once however often a function recurs in it."""
+
+    self_us: list[int]
+    total_us: list[int]
+    self_samples: list[int]
+    total_samples: list[int]
+
+
+class Top(TypedDict):
+    """Functions by cost; `functions` says how many there are in all."""
+
+    type: str
+    by: str
+    rows: TopRows
+    sides: list[TopSide]
+    functions: int
+    basis: Basis
+
+
+class DepthSide(SideNumbers):
+    """One side's distribution: `samples_at[i]` samples were `depth[i]` frames deep."""
+
+    depth: list[int]
+    samples_at: list[int]
+    mean: float | None
+    p50: int | None
+    p95: int | None
+    p99: int | None
+    max: int | None
+
+
+class Gap(TypedDict):
+    """The depth at which two cumulative distributions differ most, and by what share of samples (0 to 1)."""
+
+    depth: int
+    gap: float
+
+
+class Depth(TypedDict):
+    """How deep the stacks of samples are; with two sides, where they differ most."""
+
+    type: str
+    sides: list[DepthSide]
+    largest_gap: Gap | None
+    basis: Basis
+
+
+class By(StrEnum):
+    """What a table is in the order of: a function's own time, or that with what it calls."""
+
+    SELF = "self"
+    TOTAL = "total"
+
+    def of(self, cost: Cost) -> int:
+        return cost.self_ns if self is By.SELF else cost.total_ns
+
+
+def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *, by: By, limit: int) -> Top:
+    """The functions that cost most on any side, by their own time or with what they call."""
+    chosen = [choose(reading, question) for question in sides]
+    found = top([rows(reading, one, weigh(sums(reading, one), kind), lines=False) for one in chosen])
+    heaviest = sorted(found.items(), key=lambda item: (-max(map(by.of, item[1])), item[0]))[:limit]
+    frames = [Frame.parse(unescape(frame)) for frame, _ in heaviest]
+    return {
+        "type": kind.value,
+        "by": by.value,
+        "rows": {
+            "function": [frame.function for frame in frames],
+            "file": [frame.file for frame in frames],
+        },
+        "sides": [
+            _top_side(side(question, windows, kind), [costs[at] for _, costs in heaviest])
+            for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
+        ],
+        "functions": len(found),
+        "basis": basis(chosen, kind, reading.unreadable),
+    }
+
+
+def depth(reading: Reading, sides: Sequence[Question], kind: ProfileType) -> Depth:
+    """The depths of one side or two."""
+    chosen = [choose(reading, question) for question in sides]
+    measured = [_depths(reading, windows, kind) for windows in chosen]
+    gap = largest_gap(*measured) if len(measured) == 2 else None
+    return {
+        "type": kind.value,
+        "sides": [
+            _depth_side(side(question, windows, kind), one)
+            for question, windows, one in zip(sides, chosen, measured, strict=True)
+        ],
+        "largest_gap": {"depth": gap[0], "gap": abs(gap[1])} if gap else None,
+        "basis": basis(chosen, kind, reading.unreadable),
+    }
+
+
+def _depths(reading: Reading, windows: Windows, kind: ProfileType) -> Depths:
+    return depths(rows(reading, windows, weigh(sums(reading, windows), kind), lines=True))
+
+
+def _depth_side(numbers: SideNumbers, found: Depths) -> DepthSide:
+    return {
+        **numbers,
+        "depth": list(found.samples),
+        "samples_at": list(found.samples.values()),
+        "mean": found.mean,
+        "p50": found.quantile(0.5),
+        "p95": found.quantile(0.95),
+        "p99": found.quantile(0.99),
+        "max": found.max,
+    }
+
+
+def _top_side(numbers: SideNumbers, costs: Sequence[Cost]) -> TopSide:
+    return {
+        **numbers,
+        "self_us": [round(cost.self_ns / 1000) for cost in costs],
+        "total_us": [round(cost.total_ns / 1000) for cost in costs],
+        "self_samples": [cost.self_samples for cost in costs],
+        "total_samples": [cost.total_samples for cost in costs],
+    }

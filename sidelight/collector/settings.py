@@ -1,0 +1,166 @@
+"""Everything that can be set on a collector, declared once."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
+
+DAY_SECONDS = 86_400.0
+
+_AT_LEAST_ONE = (
+    "max_windows",
+    "max_stacks",
+    "max_depth",
+    "max_labels",
+    "decode_threads",
+    "max_queries",
+    "query_reads",
+    "default_nodes",
+    "max_nodes",
+    "max_points",
+    "max_rows",
+)
+
+_CENTURY_DAYS = 36_525
+_AT_MOST = {
+    "retention_raw_days": _CENTURY_DAYS,
+    "max_age_days": _CENTURY_DAYS,
+    "max_range_days": _CENTURY_DAYS,
+    "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
+}
+"""Beyond these, moments are no longer dates, or no longer 64 bits of nanoseconds."""
+
+
+def path_prefix(text: str) -> str:
+    """A URL path to serve below: empty, or with a leading and without a trailing slash."""
+    prefix = text.rstrip("/")
+    if prefix and not (prefix.startswith("/") and all(part.isascii() for part in prefix)):
+        raise ValueError(f"{text!r} is not a path such as /profiles")
+    if any(part in ("", ".", "..") for part in prefix.split("/")[1:]) or set(prefix) & set("{}?#% "):
+        raise ValueError(f"{text!r} is not a plain path such as /profiles")
+    return prefix
+
+
+def level(text: str) -> str:
+    """A level of logging."""
+    if text not in ("debug", "info", "warning", "error"):
+        raise ValueError(f"{text!r} is not debug, info, warning or error")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A collector's settings; a flag and a SIDELIGHT_ variable each."""
+
+    listen: str = setting(
+        "127.0.0.1:8080", "address to serve on; port 0 takes a free one", metavar="HOST:PORT"
+    )
+    store: str = setting(
+        "", "where windows are kept: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
+    )
+    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    store_timeout_seconds: float = setting(
+        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+    )
+    path_prefix: str = setting("", "serve everything below this path", read=path_prefix)
+    port_file: Path | None = setting(None, "write the port that is served on to this file", read=Path)
+
+    write_tokens_file: Path | None = setting(
+        None, "bearer tokens that may send windows, one a line", read=Path
+    )
+    read_tokens_file: Path | None = setting(
+        None, "bearer tokens that may query, one a line; without it anybody may", read=Path
+    )
+    allow_anonymous_writes: bool = setting(
+        default=False, help="let anybody who reaches this address send windows"
+    )
+
+    flush_seconds: float = setting(
+        1.0, "windows wait at most this long for others to be stored with", read=seconds
+    )
+    flush_bytes: int = setting(8 << 20, "or until they are so much text", read=size)
+    max_pending_bytes: int = setting(
+        64 << 20, "text received and not stored yet; beyond it clients are told to wait", read=size
+    )
+    max_body_bytes: int = setting(32 << 20, "largest request, compressed or not", read=size)
+    max_receive_seconds: float = setting(60.0, "how long sending a request may take", read=positive)
+    max_windows: int = setting(1000, "most windows in one request", read=whole, metavar="COUNT")
+    max_stacks: int = setting(100_000, "most different stacks in one window", read=whole, metavar="COUNT")
+    max_depth: int = setting(4096, "most frames of a stack; deeper ones are clipped", read=whole)
+    max_labels: int = setting(32, "most labels of a window", read=whole, metavar="COUNT")
+    max_label_bytes: int = setting(256, "longest value of a label", read=size)
+    max_future_seconds: float = setting(300.0, "how far ahead of this clock a window may end", read=seconds)
+    max_age_days: float = setting(7.0, "how long ago a window may have begun", read=positive)
+    recent_ids: int = setting(
+        200_000, "window ids remembered, to refuse one that comes again with other content", read=whole
+    )
+    decode_threads: int = setting(2, "threads that read what clients send", read=whole, metavar="COUNT")
+
+    retention_raw_days: int = setting(14, "whole days windows are kept", read=whole)
+    retention_interval_seconds: float = setting(
+        3600.0, "time between looks for what is too old", read=positive
+    )
+
+    query_timeout_seconds: float = setting(30.0, "after which a query is given up", read=positive)
+    max_queries: int = setting(4, "queries worked on at once", read=whole, metavar="COUNT")
+    max_waiting_queries: int = setting(
+        32, "queries that may wait for their turn; beyond it clients are told to", read=whole, metavar="COUNT"
+    )
+    query_reads: int = setting(8, "objects read from the store at once", read=whole, metavar="COUNT")
+    query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", read=size)
+    max_range_days: float = setting(400.0, "longest range of a query", read=positive)
+    default_nodes: int = setting(
+        50_000, "flame graph nodes of an answer that does not ask for a number", read=whole, metavar="COUNT"
+    )
+    max_nodes: int = setting(
+        1_000_000, "most flame graph nodes of any answer, also with nodes=all", read=whole, metavar="COUNT"
+    )
+    max_points: int = setting(5_000, "most steps of a timeline", read=whole, metavar="COUNT")
+    max_rows: int = setting(100_000, "most rows of a table of functions", read=whole, metavar="COUNT")
+
+    shutdown_seconds: float = setting(
+        30.0, "how long requests in progress may take when the collector stops", read=seconds
+    )
+    log_json: bool = setting(default=False, help="write logs as JSON lines")
+    log_level: str = setting("info", "debug, info, warning or error", read=level)
+
+    def __post_init__(self) -> None:
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        for name, most in _AT_MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most:g}")
+        if self.max_body_bytes < 1 or self.max_pending_bytes < self.max_body_bytes:
+            raise BadSetting(
+                "max_pending_bytes is below max_body_bytes",
+                hint="One largest request must fit: raise the first or lower the second.",
+            )
+        if self.max_age_days > self.retention_raw_days:
+            raise BadSetting(
+                "max_age_days is above retention_raw_days",
+                hint="Windows would be acknowledged and deleted: lower the first or raise the second.",
+            )
+        if self.write_tokens_file is None and not (
+            self.allow_anonymous_writes or is_loopback(self.address[0])
+        ):
+            raise BadSetting(
+                f"anybody who reaches {self.address[0]} could write profiles",
+                hint="Give --write-tokens-file, or listen on 127.0.0.1, or --allow-anonymous-writes.",
+            )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """`listen` as host and port."""
+        return address(self.listen)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server listening there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,1 @@
+"""Where windows are kept: object stores behind one protocol, and the tables and segments inside them."""

@@ -1,0 +1,85 @@
+"""Every option of the demo, declared once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight import settings as house
+from sidelight.settings import BadSetting, setting
+
+ROUND_SECONDS = 20.0
+LIVE_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What `sidelight demo` was told. Names carry their units; rates are per second."""
+
+    seconds: float | None = setting(
+        None,
+        "measure once for so long, then end; not given: go on until Ctrl-C, with a new table every 20 s",
+        read=house.positive,
+    )
+    rate: float = setting(150.0, "requests per second on each of the four services", read=house.positive)
+    sample_rate: float = setting(
+        100.0, "samples per second of each service", read=house.positive, metavar="HZ"
+    )
+    report: Path | None = setting(None, "write the numbers to this file as JSON", read=Path, metavar="FILE")
+    browser: bool = setting(True, "open the page in a browser, when there is a desktop and no --seconds")
+    listen: str = setting(
+        "127.0.0.1:8080",
+        "where the collector serves; when the port is taken, on any free one",
+        metavar="HOST:PORT",
+    )
+    keep: Path | None = setting(
+        None,
+        "keep windows and logs in this directory; not given: they are deleted at the end",
+        read=Path,
+        metavar="DIR",
+    )
+
+    def __post_init__(self) -> None:
+        house.address(self.listen)
+        if self.seconds is not None and not 2 <= self.seconds <= 3600:
+            raise BadSetting(
+                "--seconds must be from 2 to 3600", hint="Without it the demo goes on until Ctrl-C."
+            )
+        if not 2 <= self.rate <= 2000:
+            raise BadSetting(
+                "--rate must be from 2 to 2000", hint="Two cores carry about 400 on each service."
+            )
+        if self.sample_rate > 1000:
+            raise BadSetting(
+                "--sample-rate must be at most 1000", hint="100 costs little and is enough here."
+            )
+        if self.report is not None and not self.report.resolve().parent.is_dir():
+            raise BadSetting(f"--report: there is no directory {self.report.resolve().parent}")
+        if self.report is not None and not os.access(self.report.resolve().parent, os.W_OK):
+            raise BadSetting(f"--report: {self.report.resolve().parent} cannot be written")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """`listen` as host and port."""
+        return house.address(self.listen)
+
+    @property
+    def live(self) -> bool:
+        """Whether to go on until somebody ends it."""
+        return self.seconds is None
+
+    @property
+    def round_seconds(self) -> float:
+        """How long one measurement lasts."""
+        return ROUND_SECONDS if self.seconds is None else self.seconds
+
+    @property
+    def rounds(self) -> int:
+        """How many measurements follow each other; a live demo ends by itself after a day."""
+        return round(LIVE_SECONDS / ROUND_SECONDS) if self.live else 1
+
+    @property
+    def window_seconds(self) -> float:
+        """Length of a window: short, so that pages are fresh and several windows fit into a round."""
+        return min(2.0, self.round_seconds / 4)

@@ -1,0 +1,46 @@
+"""Spool files that cannot be sent, kept for whoever wants to know why, within a bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class Aside:
+    """The folders `refused/` and `corrupt/`: together never above `max_bytes`; the oldest files go first."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._refused = folder / "refused"
+        self._corrupt = folder / "corrupt"
+        self._max_bytes = max_bytes
+
+    def refused(self, path: Path, name: str, note: str) -> None:
+        """Keep a refused window and beside it, in `<name>.reason.json`, why."""
+        self._keep(path, self._refused / name)
+        if (self._refused / name).exists():
+            (self._refused / f"{name}.reason.json").write_text(note)
+            self._trim()
+
+    def corrupt(self, path: Path) -> None:
+        """Keep an unreadable file under its own name."""
+        self._keep(path, self._corrupt / path.name)
+
+    def _keep(self, path: Path, target: Path) -> None:
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        try:
+            if path.stat().st_size > self._max_bytes:
+                path.unlink()
+            else:
+                path.rename(target)
+        except FileNotFoundError:
+            return
+        self._trim()
+
+    def _trim(self) -> None:
+        files = [file for folder in (self._refused, self._corrupt) for file in folder.glob("*")]
+        stats = sorted((file.stat().st_mtime_ns, file.stat().st_size, file) for file in files)
+        total = sum(size for _, size, _ in stats)
+        for _, size, file in stats:
+            if total <= self._max_bytes:
+                return
+            file.unlink(missing_ok=True)
+            total -= size

@@ -1,0 +1,136 @@
+"""Follows the processes to watch: a loop for each that appears, an end for each that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from sidelight.sidecar.metrics import Metrics
+from sidelight.sidecar.order import Order, Part
+from sidelight.sidecar.processes import Choice, Key, Proc, Watched, watched
+from sidelight.sidecar.procfs import ProcFs
+from sidelight.sidecar.status import Board, Problem
+from sidelight.sidecar.watch import Watch
+from sidelight.stacks.errors import Reason
+
+_SHARE_OF_ONE_CORE = 0.05
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight.sidecar.fleet")
+
+
+class Fleet:
+    """One Watch per watched process, at most `most` of them."""
+
+    def __init__(
+        self,
+        procfs: ProcFs,
+        choice: Choice,
+        *,
+        own_pid: int,
+        most: int,
+        scan_seconds: float,
+        make_watch: Callable[[Watched], Watch],
+        metrics: Metrics,
+        board: Board,
+    ) -> None:
+        self._procfs = procfs
+        self._choice = choice
+        self._own_pid = own_pid
+        self._most = most
+        self._scan_seconds = scan_seconds
+        self._make_watch = make_watch
+        self._metrics = metrics
+        self._board = board
+        self._watches: dict[Key, Watch] = {}
+        self._roles: dict[Key, str] = {}
+        self._stopping = asyncio.Event()
+        board.report("watching", Problem(Reason.NOTHING_TO_WATCH, "no process has been looked at yet"))
+
+    @property
+    def watches(self) -> list[Watch]:
+        """What is watched now, by pid."""
+        return [self._watches[key] for key in sorted(self._watches)]
+
+    def stop(self) -> None:
+        """Let `run` return once every session is closed and its window kept."""
+        self._stopping.set()
+
+    def capture(self, order: Order, parts: Sequence[tuple[Watch, Part]]) -> None:
+        """Hand a capture to the watches it is for."""
+        for watch, part in parts:
+            watch.capture(order, part)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while not self._stopping.is_set():
+                procs, took = await asyncio.to_thread(self._look)
+                self._follow(procs, group)
+                self._metrics.scan_seconds.set(took)
+                # A machine with thousands of processes is looked at less often, not with a whole core.
+                await self._rest(max(self._scan_seconds, took / _SHARE_OF_ONE_CORE))
+            for watch in self._watches.values():
+                watch.stop()
+
+    def _look(self) -> tuple[list[Proc], float]:
+        began = time.thread_time()
+        return self._procfs.processes(), time.thread_time() - began
+
+    def _follow(self, procs: Sequence[Proc], group: asyncio.TaskGroup) -> None:
+        found = watched(procs, self._choice, own_pid=self._own_pid, until_now=self._roles)
+        for key in self._watches.keys() - found.keys():
+            self._watches.pop(key).stop()
+        for key, watch in self._watches.items():
+            watch.role = found[key].role
+        room = self._most - len(self._watches)
+        for key in [key for key in found if key not in self._watches][: max(0, room)]:
+            watch = self._make_watch(found[key])
+            self._watches[key] = watch
+            group.create_task(watch.run(), name=f"watch process {key.pid}")
+            _log.info(
+                "a process is watched", pid=key.pid, command=" ".join(found[key].proc.command_line)[:200]
+            )
+        self._roles = {key: found[key].role for key in self._watches}
+        self._metrics.processes.set(len(self._watches))
+        self._tell(found, procs)
+
+    def _tell(self, found: dict[Key, Watched], procs: Sequence[Proc]) -> None:
+        if found:
+            self._board.clear("watching")
+        else:
+            self._board.report("watching", nothing(self._choice, procs, self._own_pid))
+        if len(found) > self._most:
+            problem = Problem(
+                Reason.OVERLOADED,
+                f"{len(found)} processes are to be watched, and {self._most} are",
+                "Raise --max-processes, or choose fewer.",
+            )
+            if self._board.report("processes", problem):
+                _log.warning("not every process is watched", problem=problem.message, hint=problem.hint)
+        else:
+            self._board.clear("processes")
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+
+def nothing(choice: Choice, procs: Sequence[Proc], own_pid: int) -> Problem:
+    """Why there is nothing to watch, as far as it can be told."""
+    others = [proc for proc in procs if proc.python is not None and proc.pid != own_pid]
+    if choice.pids:
+        message = f"none of the processes {', '.join(map(str, sorted(choice.pids)))} runs Python now"
+    elif choice.pattern is not None:
+        message = f"no Python process has a command line that {choice.pattern.pattern!r} finds"
+    else:
+        message = "there is no Python process but this one"
+    hint = (
+        f"There are {len(others)} other Python processes: check --match or --pid."
+        if others and not choice.every
+        else "In Kubernetes, set shareProcessNamespace: true on the pod, or no other container can be seen."
+    )
+    return Problem(Reason.NOTHING_TO_WATCH, message, hint)

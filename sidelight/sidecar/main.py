@@ -1,0 +1,242 @@
+"""The composition root of the sidecar: builds the parts, runs the root tasks, ends them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import aiohttp
+import structlog
+from aiohttp import web
+from ulid import ULID
+
+from sidelight import __version__
+from sidelight.settings import shown
+from sidelight.sidecar import native
+from sidelight.sidecar.budget import Budget
+from sidelight.sidecar.captures import Bounds, Captures
+from sidelight.sidecar.cgroup import Cgroups
+from sidelight.sidecar.fleet import Fleet
+from sidelight.sidecar.governor import CAPTURE, ORDINARY, Governor
+from sidelight.sidecar.guard import Guard
+from sidelight.sidecar.hold import Hold
+from sidelight.sidecar.intake import Intake
+from sidelight.sidecar.metrics import Metrics
+from sidelight.sidecar.preroll import Preroll
+from sidelight.sidecar.processes import Choice, Watched
+from sidelight.sidecar.procfs import ProcFs
+from sidelight.sidecar.samplers import Samplers
+from sidelight.sidecar.schedule import Plan
+from sidelight.sidecar.server import Server
+from sidelight.sidecar.settings import Settings
+from sidelight.sidecar.ship import Route, Shipper
+from sidelight.sidecar.spool import Spool
+from sidelight.sidecar.start import check_pids, check_token
+from sidelight.sidecar.status import Board
+from sidelight.sidecar.switches import Switches
+from sidelight.sidecar.turns import Turns
+from sidelight.sidecar.watch import Means, Watch
+from sidelight.sidecar.windows import Source
+from sidelight.stacks.errors import Reason, SidelightError
+
+_THREADS = 32
+_CLOSE_SECONDS = 5.0
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight.sidecar")
+
+
+async def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; 0 when all of it ended in order.
+
+    Raises SidelightError for what is wrong at start, before anything is sampled.
+    """
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "sidelight"))
+    _log.info("the sidecar starts", sidelight=__version__, settings=shown(settings))
+    procfs, metrics, board = ProcFs(), Metrics(), Board()
+    switches = _switches(settings, metrics)
+    choice = Choice(frozenset(settings.pid), settings.pattern, settings.all, settings.include_children)
+    check_token(settings.token_file, "--token-file")
+    check_token(settings.capture_token_file, "--capture-token-file")
+    check_pids(procfs.processes(), choice, own_pid=os.getpid())
+    extension = native.load()
+    samplers = Samplers(
+        extension,
+        procfs,
+        max_depth=settings.max_depth,
+        max_stacks=settings.max_stacks,
+        max_stop_us=round(settings.max_stop_ms * 1000),
+    )
+    sampler = samplers.get(settings.mode)
+    metrics.sampler.labels("command" if sampler.mode == "command" else "extension").set(1)
+    metrics.rate_asked_hz.set(settings.rate)
+    spool = Spool(settings.spool, settings.spool_max_bytes, metrics, _next_to)
+    # Sent windows go straight to the collector, never through a proxy somebody set for the service.
+    async with aiohttp.ClientSession(trust_env=False) as http:
+        route = Route(
+            settings.collector,
+            settings.token_file,
+            settings.batch_max_bytes,
+            settings.send_timeout_seconds,
+            settings.send_backoff_max_seconds,
+        )
+        shipper = Shipper(spool, route, http, metrics, board, random.random)
+        preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)
+        intake = Intake(spool, preroll, metrics, board, _new_id, shipper.wake)
+        governor = Governor(
+            _budgets(settings), Cgroups(), lambda: samplers.cpu_seconds, metrics, board, time.monotonic
+        )
+        plan = Plan(
+            settings.window_seconds, settings.interval_seconds, settings.jitter, settings.trigger_only
+        )
+        means = Means(
+            sampler,
+            intake,
+            governor,
+            switches,
+            metrics,
+            board,
+            plan,
+            preroll.on and not plan.continuous,
+            settings.rate,
+            settings.max_stacks,
+            settings.attach_retry_max_seconds,
+            time.monotonic,
+            random.random,
+        )
+        guard, labels = Guard(procfs), settings.labels
+        turns = Turns(time.monotonic, random.random)
+
+        def make_watch(found: Watched) -> Watch:
+            proc = found.proc
+            source = Source(labels, found.role, proc.pid)
+            return Watch(proc.key, Hold(proc, guard, turns, metrics, board), source, means)
+
+        fleet = Fleet(
+            procfs,
+            choice,
+            own_pid=os.getpid(),
+            most=settings.max_processes,
+            scan_seconds=settings.scan_seconds,
+            make_watch=make_watch,
+            metrics=metrics,
+            board=board,
+        )
+        switches.told = lambda: _wake(fleet)
+        bounds = Bounds(
+            settings.capture_max_seconds,
+            settings.capture_max_rate,
+            settings.window_seconds,
+            min(10.0, settings.capture_max_seconds),
+            min(settings.rate, settings.capture_max_rate),
+            settings.mode,
+        )
+        captures = Captures(fleet, switches, bounds, samplers.get, metrics, _new_id, time.monotonic)
+        fell_back = settings.mode == "auto" and extension is None
+        server = Server(
+            captures, fleet, board, metrics, switches, sampler, fell_back, settings.capture_token_file
+        )
+        runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
+        try:
+            await _listen(runner, settings.address)
+            return await _run(fleet, shipper, [governor.run, switches.run], settings.flush_seconds)
+        finally:
+            await runner.cleanup()
+            samplers.close()
+            _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool))
+            spool.close()
+
+
+def _switches(settings: Settings, metrics: Metrics) -> Switches:
+    """The kill switch, with its signals: in place before anything else, for they would end the process."""
+    switches = Switches(metrics, pid=os.getpid(), pause_file=settings.pause_file)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, switches.turn, "signal", True)
+    loop.add_signal_handler(signal.SIGUSR2, switches.turn, "signal", False)
+    switches.look()
+    return switches
+
+
+def _wake(fleet: Fleet) -> None:
+    for watch in fleet.watches:
+        watch.wake()
+
+
+def _budgets(settings: Settings) -> dict[str, Budget]:
+    capture = settings.capture_budget_percent / 100
+    return {
+        ORDINARY: Budget(settings.budget_cpu_percent / 100, settings.budget_stop_percent / 100),
+        CAPTURE: Budget(capture, capture, rows=False),
+    }
+
+
+async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> None:
+    await runner.setup()
+    host, port = address
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SidelightError(
+                f"port {port} of {host} is in use",
+                reason=Reason.PORT_IN_USE,
+                hint="Another sidecar may run there: give this one another --listen.",
+            ) from error
+        raise SidelightError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            reason=Reason.BAD_SETTING,
+            hint="Check --listen.",
+        ) from error
+    for bound in runner.addresses:
+        _log.info("listening", url=f"http://{bound[0]}:{bound[1]}")
+
+
+async def _run(
+    fleet: Fleet,
+    shipper: Shipper,
+    looks: Sequence[Callable[[], Coroutine[None, None, None]]],
+    flush_seconds: float,
+) -> int:
+    """Run the root tasks until a signal; a root task that dies ends the others, and the answer is 1."""
+    signalled = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled.set)
+    died: list[BaseException] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(fleet.run(), name="follow processes")
+            shipping = group.create_task(shipper.run(), name="ship windows")
+            looking = [group.create_task(look(), name="look every second") for look in looks]
+            await signalled.wait()
+            _log.info("stopping: windows are closed and sent", flush_seconds=flush_seconds)
+            deadline = loop.time() + flush_seconds
+            fleet.stop()
+            await _finish(following, loop.time() + max(flush_seconds, _CLOSE_SECONDS))
+            shipper.drain()
+            await _finish(shipping, deadline)
+            for task in looking:
+                task.cancel()
+    except* Exception as failures:  # noqa: BLE001 - the root of the process
+        died += failures.exceptions
+    for failure in died:
+        _log.error("a root task died", exc_info=failure)
+    return 1 if died else 0
+
+
+async def _finish(task: asyncio.Task[None], deadline: float) -> None:
+    done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+    if not done:
+        task.cancel()
+
+
+def _new_id() -> str:
+    return str(ULID())
+
+
+def _next_to(window_id: str) -> str:
+    return str(ULID.from_timestamp(ULID.from_str(window_id).timestamp))

@@ -1,0 +1,222 @@
+"""Reads processes from /proc: the only module that does, besides what the guard signals.
+
+A Python process is known by its executable's name or by a libpython mapped into it, never by its
+arguments: uwsgi and other embedders carry Python under another name, and `vim x.py` does not. One
+with the interpreter linked into it maps no libpython, but the extension modules of its version.
+Where the executable may not be read (another user's process without SYS_PTRACE), the name the
+kernel shows to everybody is taken instead, so that the process is found and the refusal reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight.sidecar.processes import Key, Proc
+
+_PYTHON = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
+_LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")
+_EXTENSION = re.compile(r"/[\w.]+\.cpython-(?P<major>[0-9])(?P<minor>[0-9]+)[a-z]*-[\w-]+\.so")
+UNKNOWN = "unknown"
+_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
+_LONGEST_REST = 32
+# From fork to exec takes a millisecond, some more where the parent is large.
+_FRESH_NS = 100_000_000
+_PF_KTHREAD = 0x00200000
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What /proc/PID/stat says that matters here; times in nanoseconds."""
+
+    name: str
+    state: str
+    ppid: int
+    cpu_ns: int
+    threads: int
+    start_ticks: int
+    kernel_thread: bool = False
+    stack: int = 0
+
+
+def parse_stat(text: str) -> Stat:
+    """Read one stat line; the name in parentheses may hold spaces and parentheses of its own."""
+    _, _, rest = text.partition("(")
+    name, _, tail = rest.rpartition(") ")
+    fields = tail.split()
+    # Fields of proc(5) from 3 on: state 3, ppid 4, flags 9, utime 14, stime 15, threads 20, starttime 22,
+    # startstack 28 (0 for those who may not trace the process).
+    cpu = int(fields[11]) + int(fields[12])
+    kernel_thread = bool(int(fields[6]) & _PF_KTHREAD)
+    return Stat(
+        name,
+        fields[0],
+        int(fields[1]),
+        cpu * _TICK_NS,
+        int(fields[17]),
+        int(fields[19]),
+        kernel_thread,
+        int(fields[25]) if len(fields) > 25 else 0,
+    )
+
+
+def libpython(maps: str) -> str | None:
+    """The version of the Python that a /proc/PID/maps shows, or None."""
+    if found := _LIBPYTHON.search(maps):
+        return found["version"]
+    found = _EXTENSION.search(maps)
+    return f"{found['major']}.{found['minor']}" if found else None
+
+
+def interpreter(executable: str) -> str | None:
+    """The version that an executable's name tells, UNKNOWN for a Python without one, None for no Python."""
+    found = _PYTHON.fullmatch(executable.rpartition("/")[2])
+    return (found["version"] or UNKNOWN) if found else None
+
+
+@dataclass(slots=True)
+class _Verdict:
+    executable: str
+    python: str | None
+    rest: int = 1
+    next_look: int = 0
+
+
+class ProcFs:
+    """/proc, with what was found out about each process remembered while it lives.
+
+    A process that is Python stays so until it runs another executable. One that is not may still
+    load libpython later, so it is looked at again, after longer and longer rests.
+    """
+
+    def __init__(
+        self,
+        root: Path = Path("/proc"),
+        now_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+    ) -> None:
+        self._root = root
+        self._now_ns = now_ns
+        self._verdicts: dict[Key, _Verdict] = {}
+        self._scan = 0
+
+    def processes(self) -> list[Proc]:
+        """Every process now; those that end while being read are left out."""
+        self._scan += 1
+        found = [proc for pid in self._pids() if (proc := self._process(pid)) is not None]
+        alive = {proc.key for proc in found}
+        self._verdicts = {key: verdict for key, verdict in self._verdicts.items() if key in alive}
+        return found
+
+    def process(self, pid: int) -> Proc | None:
+        """One process, or None when there is none of this pid."""
+        return self._process(pid)
+
+    def stat(self, pid: int) -> Stat | None:
+        """The stat of a process, or None when it is gone."""
+        try:
+            return parse_stat(_read(f"{self._root}/{pid}/stat"))
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def thread_states(self, pid: int) -> list[tuple[str, int]]:
+        """State letter and tracer's pid of each thread; empty when the process is gone."""
+        states = []
+        try:
+            with os.scandir(f"{self._root}/{pid}/task") as entries:
+                threads = [entry.path for entry in entries]
+        except OSError:
+            return []
+        for thread in threads:
+            try:
+                fields = _fields(_read(f"{thread}/status"))
+                states.append((fields["State"][:1], int(fields["TracerPid"])))
+            except (OSError, KeyError, ValueError):
+                continue  # the thread ended between being listed and being read
+        return states
+
+    def uid(self, pid: int) -> int | None:
+        """The effective user of a process."""
+        try:
+            return (self._root / str(pid)).stat().st_uid
+        except OSError:
+            return None
+
+    def _pids(self) -> list[int]:
+        with os.scandir(self._root) as entries:
+            return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+    def _process(self, pid: int) -> Proc | None:
+        stat = self.stat(pid)
+        if stat is None:
+            return None
+        key, folder = Key(pid, stat.start_ticks), self._root / str(pid)
+        if stat.kernel_thread or stat.state in "ZX":
+            return Proc(key, stat.ppid, stat.state)
+        executable = self._executable(folder)
+        try:
+            python = self._python(key, folder, executable)
+            if executable is not None and python is None:
+                # Nothing more is asked about it, so nothing more is read: this is most processes.
+                return Proc(key, stat.ppid, stat.state, executable=executable)
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            status = _fields((folder / "status").read_text(errors="replace"))
+        except OSError:
+            return None
+        if executable is None:
+            python = interpreter(words[0] or stat.name)
+        nested = len(status.get("NSpid", "").split()) > 1
+        fresh = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _FRESH_NS
+        return Proc(
+            key,
+            stat.ppid,
+            stat.state,
+            tuple(words[:-1]),
+            executable or "",
+            python,
+            nested,
+            stat.stack,
+            fresh,
+        )
+
+    def _executable(self, folder: Path) -> str | None:
+        try:
+            return str((folder / "exe").readlink())
+        except OSError:
+            return None
+
+    def _python(self, key: Key, folder: Path, executable: str | None) -> str | None:
+        if executable is None:
+            return None
+        verdict = self._verdicts.get(key)
+        if verdict is not None and verdict.executable == executable:
+            if verdict.python is not None or self._scan < verdict.next_look:
+                return verdict.python
+            rest = min(verdict.rest * 2, _LONGEST_REST)
+        else:
+            rest = 1
+        python = self._mapped(folder) or interpreter(executable)
+        self._verdicts[key] = _Verdict(executable, python, rest, self._scan + rest)
+        return python
+
+    def _mapped(self, folder: Path) -> str | None:
+        try:
+            return libpython((folder / "maps").read_text(errors="replace"))
+        except OSError:
+            return None
+
+
+def _read(path: str) -> str:
+    # Every process is read at every look: this is a third of what Path.read_text costs.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4096).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+
+
+def _fields(status: str) -> dict[str, str]:
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in status.split("\n"))}

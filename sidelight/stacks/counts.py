@@ -1,0 +1,48 @@
+"""How often a stack was seen, by the state its thread was in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class ProfileType(StrEnum):
+    """What a profile is about: all time, time on CPU (or wanting it), or time holding the GIL."""
+
+    WALL = "wall"
+    CPU = "cpu"
+    GIL = "gil"
+
+
+class Counts(NamedTuple):
+    """Samples of one stack, partitioned by state; also used for nanoseconds.
+
+    idle: the thread waited; running: it was on CPU, not known to hold the GIL; gil: it held it.
+    """
+
+    idle: int = 0
+    running: int = 0
+    gil: int = 0
+
+    @property
+    def wall(self) -> int:
+        return self.idle + self.running + self.gil
+
+    @property
+    def cpu(self) -> int:
+        return self.running + self.gil
+
+    def of(self, kind: ProfileType) -> int:
+        """The part of these counts that a profile of this type is made of."""
+        if kind is ProfileType.WALL:
+            return self.wall
+        return self.cpu if kind is ProfileType.CPU else self.gil
+
+    def plus(self, other: Counts) -> Counts:
+        return Counts(self.idle + other.idle, self.running + other.running, self.gil + other.gil)
+
+    def times(self, factor: int) -> Counts:
+        return Counts(self.idle * factor, self.running * factor, self.gil * factor)
+
+
+ZERO = Counts()

@@ -1,0 +1,133 @@
+"""Everything that can be refused, and the one word each refusal goes by.
+
+The word is the same in an HTTP error body, a metric label and a log field.
+
+SidelightError
+├── BadFolded         a line of folded text cannot be read (carries the line's number)
+├── BadHeader         a window's header cannot be read (carries the line's number)
+├── BadLabel          a label's name or value is not allowed, or a required one is missing
+├── BadSelector       a selector cannot be read (carries the position)
+└── LimitExceeded     something is larger than a configured limit
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why something was refused or failed: a closed set of words."""
+
+    # what a client sent
+    BAD_REQUEST = "bad_request"
+    BAD_FOLDED = "bad_folded"
+    BAD_HEADER = "bad_header"
+    BAD_LABEL = "bad_label"
+    BAD_SELECTOR = "bad_selector"
+    BAD_TIME = "bad_time"
+    BAD_PARAMETER = "bad_parameter"
+    BAD_JSON = "bad_json"
+    BAD_ENCODING = "bad_encoding"
+    UNSUPPORTED_TYPE = "unsupported_type"
+    TOO_LARGE = "too_large"
+    TOO_MANY_WINDOWS = "too_many_windows"
+    TOO_MANY_STACKS = "too_many_stacks"
+    TOO_MANY_LABELS = "too_many_labels"
+    CLOCK_SKEW = "clock_skew"
+    TOO_OLD = "too_old"
+    DUPLICATE_ID = "duplicate_id"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    REQUEST_TIMEOUT = "request_timeout"
+    CAPTURE_RUNNING = "capture_running"
+    # what the process could not do
+    OVERLOADED = "overloaded"
+    QUERY_TIMEOUT = "query_timeout"
+    STORE_UNAVAILABLE = "store_unavailable"
+    STORE_FORMAT = "store_format"
+    SHUTTING_DOWN = "shutting_down"
+    INTERNAL = "internal"
+    # what an operator has to mend
+    BAD_SETTING = "bad_setting"
+    PORT_IN_USE = "port_in_use"
+    UI_MISSING = "ui_missing"
+    SPOOL_UNWRITABLE = "spool_unwritable"
+    COLLECTOR_UNREACHABLE = "collector_unreachable"
+    # what a target does not allow
+    PID_GONE = "pid_gone"
+    PTRACE_DENIED = "ptrace_denied"
+    NOT_PYTHON = "not_python"
+    UNSUPPORTED_PYTHON = "unsupported_python"
+    NOTHING_TO_WATCH = "nothing_to_watch"
+    SAMPLER_MISSING = "sampler_missing"
+    SAMPLER_FAILED = "sampler_failed"
+    OVER_BUDGET = "over_budget"
+    THROTTLED = "throttled"
+    PAUSED = "paused"
+
+
+class SidelightError(Exception):
+    """An expected failure: says what happened, to what, and (in `hint`) what to do next."""
+
+    reason: Reason = Reason.INTERNAL
+
+    def __init__(self, message: str, *, reason: Reason | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if reason is not None:
+            self.reason = reason
+
+
+class BadFolded(SidelightError):
+    """A line of folded text cannot be read; `line` counts from 1 in the body as sent."""
+
+    reason = Reason.BAD_FOLDED
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(
+            f"line {line}: {problem}",
+            hint="A folded line is `frame;frame;frame COUNT`, the root first, COUNT a whole number.",
+        )
+        self.line = line
+
+
+class BadHeader(SidelightError):
+    """A window's header line cannot be read; `line` counts from 1 in the body as sent."""
+
+    reason = Reason.BAD_HEADER
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(
+            f"line {line}: {problem}",
+            hint='A window begins with `# {"format":1,"id":…,"labels":{…},"start_ns":…,'
+            '"duration_ns":…,"period_ns":…}`: see docs/formats.md.',
+        )
+        self.line = line
+
+
+class BadLabel(SidelightError):
+    """A label's name or value is not allowed, or a required label is missing."""
+
+    reason = Reason.BAD_LABEL
+
+
+class BadSelector(SidelightError):
+    """A selector cannot be read; `position` counts characters from 0."""
+
+    reason = Reason.BAD_SELECTOR
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(
+            f"selector, position {position}: {problem}",
+            hint='A selector is Prometheus matchers: {service="shop", version=~"2026.*", pod!="x"}.',
+        )
+        self.position = position
+
+
+class LimitExceeded(SidelightError):
+    """Something is larger than a configured limit; the message names the limit and its value."""
+
+    reason = Reason.TOO_LARGE

@@ -1,0 +1,68 @@
+"""The read API on its real routes, behind the real door, over a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import Application, Request
+
+from sidelight.collector.activity import Activity
+from sidelight.collector.api import routes
+from sidelight.collector.app import Readiness, build_app
+from sidelight.collector.door import Tokens
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.store.objects import ObjectStore
+from tests.collector.storing import SECOND_NS, START_NS
+
+NOW_NS = START_NS + 3600 * SECOND_NS
+"""The collector's clock stands an hour after the first window."""
+
+Client = TestClient[Request, Application]
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document."""
+    read: dict[str, Any] = json.loads(files("sidelight.collector").joinpath("openapi.json").read_text())
+    return read
+
+
+@asynccontextmanager
+async def serving(
+    store: ObjectStore,
+    limits: QueryLimits | None = None,
+    *,
+    activity: Activity | None = None,
+    tokens: Tokens | None = None,
+) -> AsyncIterator[Client]:
+    """A client of a collector's read API on a free port."""
+    engine = QueryEngine(store, limits or QueryLimits())
+    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS)
+    app = build_app(api, Metrics(), tokens or Tokens(), Readiness())
+    try:
+        async with TestClient(TestServer(app)) as client:
+            yield client
+    finally:
+        engine.close()
+
+
+async def get(client: Client, path: str, **parameters: str) -> Any:
+    """The JSON answer of a path under /api/v1; the test fails when it is refused."""
+    async with client.get(f"/api/v1/{path}", params=parameters) as response:
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+
+async def refused(client: Client, path: str, **parameters: str) -> tuple[int, dict[str, str]]:
+    """Status and body of a refusal."""
+    async with client.get(f"/api/v1/{path}", params=parameters) as response:
+        body: dict[str, str] = await response.json()
+        assert set(body) == {"error", "message", "hint"}
+        assert all(body.values()), body
+        return response.status, body

@@ -1,0 +1,176 @@
+"""Real stores for tests: in memory, in a directory, and in a bucket of a real S3 server on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from ulid import ULID
+
+from sidelight.collector.door import Tokens
+from sidelight.collector.main import serve
+from sidelight.collector.settings import Settings
+from sidelight.collector.store.directory import DirectoryStore
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore, StoreRefused
+from sidelight.collector.store.s3 import S3Store
+from sidelight.collector.store.unconditional import UnconditionalStore
+from sidelight.stacks.folded import parse_folded
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Window
+from tests import running
+from tests.running import S3Server
+
+START_SECONDS = 30.0
+
+
+@pytest.fixture(scope="package")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One S3 server for these tests, its credentials in the environment as an operator would give them."""
+    with running.s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(scope="package")
+def new_bucket(s3_server: S3Server) -> Callable[[], str]:
+    """Makes an empty bucket and gives its name."""
+    numbers = count(1)
+    return lambda: s3_server.create_bucket(f"sidelight-{next(numbers)}")
+
+
+class Forgetful(MemoryStore):
+    """A store that never heard of conditions."""
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        if if_absent or if_match:
+            raise StoreRefused("NotImplemented")
+        return super().put(key, content)
+
+
+@pytest.fixture(params=["memory", "directory", "s3", "unconditional"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    """An empty store, of each kind in turn."""
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "directory":
+        return DirectoryStore(tmp_path / "store")
+    if request.param == "unconditional":
+        return UnconditionalStore(Forgetful())
+    server: S3Server = request.getfixturevalue("s3_server")
+    bucket = request.getfixturevalue("new_bucket")()
+    return S3Store(bucket, "some/prefix", endpoint=server.endpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer: status, headers (names in lower case) and body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def reason(self) -> str:
+        return str(self.json["error"])
+
+
+class Running:
+    """A collector served in this process on a free port."""
+
+    def __init__(self, port: int, stop: asyncio.Event, session: ClientSession) -> None:
+        self.port = port
+        self.stop = stop
+        self._session = session
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        async with self._session.request(
+            method, self.url(path), data=body, headers=headers, skip_auto_headers=["Content-Type"]
+        ) as answer:
+            names = {name.lower(): value for name, value in answer.headers.items()}
+            return Answer(answer.status, names, await answer.read())
+
+    async def post(self, body: bytes, query: str = "", **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.ask("POST", f"/api/v1/windows{query}", body, named)
+
+    async def metric(self, line: str) -> float:
+        """The value of one line of /metrics, named with its labels; 0 when it is not there."""
+        for text in (await self.ask("GET", "/metrics")).body.decode().splitlines():
+            name, _, value = text.rpartition(" ")
+            if name == line:
+                return float(value)
+        return 0.0
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Running]]
+
+
+@pytest.fixture
+def serving() -> Serve:
+    """`async with serving(store, tokens=…, flush_seconds=0) as collector`: all of it, on a free port."""
+
+    @asynccontextmanager
+    async def begin(
+        store: ObjectStore, tokens: Tokens | None = None, **changes: object
+    ) -> AsyncIterator[Running]:
+        values: dict[str, Any] = {"store": "given", "listen": "127.0.0.1:0", "flush_seconds": 0.0, **changes}
+        stop = asyncio.Event()
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as group, ClientSession() as session:
+            task = group.create_task(
+                serve(Settings(**values), store, tokens or Tokens(), stop, port.set_result)
+            )
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([port, task], return_when=asyncio.FIRST_COMPLETED)
+            try:
+                yield Running(port.result(), stop, session)
+            finally:
+                stop.set()
+                async with asyncio.timeout(START_SECONDS):
+                    await task
+
+    return begin
+
+
+@pytest.fixture
+def make_window() -> Callable[..., Window]:
+    """`make_window("main;f 3", pod="p1", start_ns=…)`: a window of service `shop`, ended just now."""
+
+    def make(
+        folded: str = "main;f 1",
+        *,
+        window_id: str = "",
+        start_ns: int = 0,
+        duration_ns: int = 10**9,
+        **labels: str,
+    ) -> Window:
+        return Window(
+            window_id or str(ULID()),
+            Labels({"service": "shop", **labels}),
+            start_ns or time.time_ns() - duration_ns,
+            duration_ns,
+            10**7,
+            parse_folded(folded.replace(" | ", "\n")),
+        )
+
+    return make

@@ -1,0 +1,85 @@
+"""Windows written as text and stored for real, and queries asked of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from itertools import count
+from typing import TypeVar
+
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.matching import read_selector
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.windows import Question
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.segments import event_day, write_segment
+from sidelight.stacks.folded import parse_folded
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Quality, Window
+
+Answer = TypeVar("Answer")
+
+START_NS = 1_795_253_400 * 10**9
+"""2026-11-21T09:30:00Z, when the windows of these tests begin."""
+SECOND_NS = 10**9
+PERIOD_NS = 10_000_000
+
+_numbers = count(1)
+
+
+def window(
+    text: str = "main (app.py:1) 1",
+    *,
+    at: float = 0,
+    seconds: float = 10,
+    service: str = "shop",
+    version: str = "1",
+    pod: str = "pod-1",
+    period_ns: int = PERIOD_NS,
+    quality: Quality | None = None,
+    **labels: str,
+) -> Window:
+    """A window of stacks written as `main;handle 6 | main;render;[idle] 2`, `at` seconds after START_NS."""
+    counts = parse_folded("\n".join(line.strip() for line in text.split("|")))
+    return Window(
+        id=f"{next(_numbers):026d}",
+        labels=Labels({"service": service, "version": version, "pod": pod, **labels}),
+        start_ns=START_NS + round(at * SECOND_NS),
+        duration_ns=round(seconds * SECOND_NS),
+        period_ns=period_ns,
+        counts=counts,
+        quality=quality or Quality(attempts=round(seconds * SECOND_NS) // period_ns, mode="blocking"),
+    )
+
+
+def stored(*segments: Iterable[Window], store: ObjectStore | None = None) -> ObjectStore:
+    """A store with these segments (each split by day, as the collector does)."""
+    store = store or MemoryStore()
+    for windows in segments:
+        by_day: dict[object, list[Window]] = {}
+        for one in windows:
+            by_day.setdefault(event_day(one.start_ns), []).append(one)
+        for part in by_day.values():
+            write_segment(store, part)
+    return store
+
+
+def question(selector: str = "", *, start: float = -3600, end: float = 3600) -> Question:
+    """A selector over a range in seconds from START_NS."""
+    return Question(
+        read_selector(selector), START_NS + round(start * SECOND_NS), START_NS + round(end * SECOND_NS)
+    )
+
+
+def asked(
+    store: ObjectStore,
+    answer: Callable[[Reading], Answer],
+    limits: QueryLimits | None = None,
+    left_out: Callable[[int], None] = lambda _: None,
+) -> Answer:
+    """What a query answers over a store, run as the collector runs it."""
+    with closing(QueryEngine(store, limits or QueryLimits(), left_out)) as engine:
+        return asyncio.run(engine.ask(answer))

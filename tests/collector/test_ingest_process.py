@@ -1,0 +1,333 @@
+"""A real collector process: how it starts, how it refuses to, how it stops, and how it dies."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidelight.collector.store.directory import DirectoryStore
+from sidelight.collector.store.opening import CONFIG_KEY, open_store
+from sidelight.collector.store.segments import list_segments, read_segment
+from sidelight.stacks.window import Window, encode
+
+Make = Callable[..., Window]
+SECONDS = 60.0
+SENDERS = 6
+
+
+class Process:
+    """`sidelight collector` as an operator starts it."""
+
+    def __init__(self, scratch: Path, store: str, *options: str) -> None:
+        self.port_file = scratch / f"port-{random.randrange(1 << 30)}"
+        self.log = scratch / f"log-{self.port_file.name}"
+        command = [sys.executable, "-m", "sidelight.cli", "collector", "--store", store]
+        address = [] if "--listen" in options else ["--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            [*command, *address, "--port-file", str(self.port_file), "--log-json", *options],
+            stderr=self.log.open("wb"),
+        )
+
+    def port(self) -> int:
+        deadline = time.monotonic() + SECONDS
+        while not self.port_file.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the collector did not start: {self.log.read_text()}")
+            time.sleep(0.01)
+        return int(self.port_file.read_text())
+
+    def ended(self) -> tuple[int, str]:
+        """Its exit status and what it said, once it has ended by itself."""
+        return self.process.wait(SECONDS), self.log.read_text()
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(SECONDS)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def begin(store: str, *options: str) -> Process:
+        started.append(Process(tmp_path, store, *options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()
+
+
+def post(port: int, body: bytes, query: str = "") -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    try:
+        connection.request("POST", f"/api/v1/windows{query}", body)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def text_of(port: int, path: str) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def stored(root: Path) -> set[str]:
+    """Ids of the windows in committed segments."""
+    store = DirectoryStore(root)
+    ids: set[str] = set()
+    for ref in list_segments(store, 0, 2**63 - 1):
+        in_profiles = set(read_segment(store, ref, "profiles")["wid"].to_pylist())
+        in_samples = set(read_segment(store, ref, "samples")["wid"].to_pylist())
+        assert in_profiles == in_samples
+        ids.update(in_profiles)
+    return ids
+
+
+def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
+    start: Callable[..., Process], tmp_path: Path, make_window: Make
+) -> None:
+    root, luck = tmp_path / "store", random.Random(7)
+    made: dict[str, Window] = {}
+    unsent: list[Window] = []
+    acknowledged: set[str] = set()
+    lock = threading.Lock()
+
+    def send(port: int, killed: threading.Event) -> None:
+        while not killed.is_set():
+            with lock:
+                window = (
+                    unsent.pop()
+                    if unsent
+                    else make_window(f"main;f{luck.randrange(50)} {luck.randrange(9) + 1}")
+                )
+                made[window.id] = window
+            try:
+                status, said = post(port, encode([window]))
+            except (OSError, http.client.HTTPException):
+                status = 0
+            with lock:
+                if status == 200:
+                    assert [*said["accepted"], *said["duplicates"]] == [window.id]
+                    acknowledged.add(window.id)
+                else:
+                    unsent.append(window)
+
+    for _ in range(4):
+        process = start(str(root), "--flush-seconds", "0.02")
+        port, killed = process.port(), threading.Event()
+        senders = [threading.Thread(target=send, args=(port, killed)) for _ in range(SENDERS)]
+        enough = len(acknowledged) + luck.randrange(5, 60)
+        for sender in senders:
+            sender.start()
+        deadline = time.monotonic() + SECONDS
+        while len(acknowledged) < enough and time.monotonic() < deadline:
+            time.sleep(luck.random() / 500)
+        process.kill()
+        killed.set()
+        for sender in senders:
+            sender.join(SECONDS)
+        ids = stored(root)
+        assert acknowledged <= ids
+        assert ids <= acknowledged | {window.id for window in unsent}
+    assert unsent, "no window was caught in mid-ingest"
+
+    process = start(str(root))
+    port = process.port()
+    wait_for_event(process, "ids of earlier windows recalled")
+    for window in unsent:
+        status, said = post(port, encode([window]))
+        assert status == 200, said
+    ids = stored(root)
+    assert ids == acknowledged | {window.id for window in unsent}
+    # A window whose answer was lost may lie in two segments; every answer counts it once.
+    answer = json.loads(text_of(port, "/api/v1/services"))
+    assert answer["basis"]["windows"] == len(ids)
+    assert answer["services"][0]["samples"] == sum(made[one].total.wall for one in ids)
+
+
+def wait_for_event(process: Process, event: str) -> dict[str, Any]:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        for line in process.log.read_text().splitlines():
+            if line.startswith("{") and json.loads(line).get("event") == event:
+                return dict(json.loads(line))
+        time.sleep(0.01)
+    raise AssertionError(f"{event!r} was not logged: {process.log.read_text()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stores_and_answers_what_is_waiting_and_ends_with_0(
+    start: Callable[..., Process], tmp_path: Path, make_window: Make, number: signal.Signals
+) -> None:
+    process = start(str(tmp_path / "store"), "--flush-seconds", "3600")
+    port, window, answers = process.port(), make_window(), []
+    sender = threading.Thread(target=lambda: answers.append(post(port, encode([window]))))
+    sender.start()
+    deadline = time.monotonic() + SECONDS
+    received = f"sidelight_ingest_text_bytes_total {len(encode([window]))}.0"
+    while received not in text_of(port, "/metrics"):
+        assert time.monotonic() < deadline
+    process.process.send_signal(number)
+    assert process.ended()[0] == 0
+    sender.join(SECONDS)
+    assert answers == [(200, {"accepted": [window.id], "duplicates": []})]
+    assert stored(tmp_path / "store") == {window.id}
+
+
+def test_it_says_where_it_listens(start: Callable[..., Process], tmp_path: Path) -> None:
+    process = start(str(tmp_path / "store"), "--path-prefix", "/profiles/")
+    port = process.port()
+    assert wait_for_event(process, "listening")["url"] == f"http://127.0.0.1:{port}/profiles/"
+
+
+def test_a_port_in_use_is_one_clear_line(start: Callable[..., Process], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        status, said = start(str(tmp_path / "store"), "--listen", address).ended()
+    assert status == 1
+    assert f"error: {address} is in use\nhint: " in said
+    assert "Traceback" not in said
+
+
+def test_a_store_that_cannot_be_used_ends_it_with_the_cause(
+    start: Callable[..., Process], tmp_path: Path, s3_server: Any
+) -> None:
+    (tmp_path / "file").write_text("")
+    later = DirectoryStore(tmp_path / "later")
+    later.put(CONFIG_KEY, b'{"format": 9}')
+    for store, options, cause in [
+        (str(tmp_path / "file"), (), "error: cannot create in the store directory"),
+        (str(tmp_path / "later"), (), "is in format 9"),
+        ("ftp://host", (), "is not a store"),
+        ("s3://no-such-bucket", ("--s3-endpoint", s3_server.endpoint), "NoSuchBucket"),
+        (
+            "s3://bucket",
+            ("--s3-endpoint", "http://127.0.0.1:1", "--store-timeout-seconds", "1"),
+            "does not answer",
+        ),
+    ]:
+        status, said = start(store, *options).ended()
+        assert status == 1
+        assert cause in said
+        assert "\nhint: " in said
+        assert "Traceback" not in said
+
+
+def test_anonymous_writes_are_refused_unless_nobody_else_gets_here_or_it_is_accepted(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    status, said = start(str(tmp_path / "store"), "--listen", "0.0.0.0:0").ended()
+    assert status == 2
+    assert "--write-tokens-file" in said
+    start(str(tmp_path / "store"), "--listen", "0.0.0.0:0", "--allow-anonymous-writes").port()
+    tokens = tmp_path / "tokens"
+    tokens.write_text("# who may write\n\nsecret\n")
+    port = start(str(tmp_path / "store"), "--listen", "0.0.0.0:0", "--write-tokens-file", str(tokens)).port()
+    assert post(port, b"main 1\n", "?service=shop")[0] == 401
+
+
+@pytest.mark.parametrize("content", [None, "", "# nobody\n"])
+def test_a_file_without_tokens_ends_it(
+    start: Callable[..., Process], tmp_path: Path, content: str | None
+) -> None:
+    tokens = tmp_path / "tokens"
+    if content is not None:
+        tokens.write_text(content)
+    status, said = start(str(tmp_path / "store"), "--write-tokens-file", str(tokens)).ended()
+    assert status == 2
+    assert str(tokens) in said
+
+
+def test_settings_are_logged_once_and_no_token_with_them(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-secret-token\n")
+    process = start(str(tmp_path / "store"), "--write-tokens-file", str(tokens))
+    process.port()
+    starting = [event for event in process.events() if event["event"] == "starting"]
+    assert len(starting) == 1
+    assert starting[0]["flush_bytes"] == 8 << 20
+    assert "a-secret-token" not in process.log.read_text()
+
+
+def test_when_a_root_task_dies_the_process_ends_and_not_with_0(tmp_path: Path) -> None:
+    code = """
+import sys
+from sidelight.collector import retention
+from sidelight.cli import run
+
+async def dies(self, stop):
+    raise RuntimeError("a defect in retention")
+
+async def ends(self, stop):
+    return None
+
+retention.Retention.run = {"dies": dies, "ends": ends}[sys.argv.pop(1)]
+sys.exit(run(["collector", *sys.argv[1:]]))
+"""
+    for how, words in (("dies", "a defect in retention"), ("ends", "the retention task ended")):
+        said = subprocess.run(
+            [sys.executable, "-c", code, how, "--listen", "127.0.0.1:0", "--store", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert said.returncode == 1
+        assert words in said.stderr
+
+
+def test_a_collector_on_s3_acknowledges_what_is_in_the_bucket(
+    start: Callable[..., Process], s3_server: Any, new_bucket: Callable[[], str], make_window: Make
+) -> None:
+    location = f"s3://{new_bucket()}/profiles"
+    process = start(location, "--s3-endpoint", s3_server.endpoint)
+    window = make_window("main;f 3")
+    assert post(process.port(), encode([window])) == (200, {"accepted": [window.id], "duplicates": []})
+    process.kill()
+    store = open_store(location, s3_endpoint=s3_server.endpoint)
+    (ref,) = list_segments(store, 0, 2**63 - 1)
+    assert read_segment(store, ref, "profiles")["wid"].to_pylist() == [window.id]
+
+
+def test_an_s3_server_that_goes_away_is_answered_503_until_it_is_back(
+    start: Callable[..., Process],
+    s3_server: Any,
+    new_bucket: Callable[[], str],
+    make_window: Make,
+) -> None:
+    process = start(
+        f"s3://{new_bucket()}", "--s3-endpoint", s3_server.endpoint, "--store-timeout-seconds", "0.5"
+    )
+    port, body = process.port(), encode([make_window("main 1")])
+    wait_for_event(process, "ids of earlier windows recalled")
+    os.kill(s3_server.running.pid, signal.SIGSTOP)
+    try:
+        status, said = post(port, body)
+        assert (status, said["error"]) == (503, "store_unavailable")
+    finally:
+        os.kill(s3_server.running.pid, signal.SIGCONT)
+    assert post(port, body)[0] == 200

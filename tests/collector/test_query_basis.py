@@ -1,0 +1,124 @@
+"""The numbers that an answer stands on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.query.basis import SideNumbers
+from sidelight.collector.query.listing import services
+from sidelight.collector.query.series import timeline
+from sidelight.collector.query.tables import depth
+from sidelight.collector.query.watched import Span, union_ns
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.window import Quality, Window
+from tests.collector.storing import asked, question, stored, window
+
+
+def side(*windows: Window, kind: ProfileType = ProfileType.WALL) -> SideNumbers:
+    return asked(stored(windows), lambda reading: depth(reading, [question()], kind))["sides"][0]
+
+
+def quality(**given: object) -> Quality:
+    return Quality(**{"attempts": 1000, "mode": "blocking", **given})  # type: ignore[arg-type]
+
+
+def test_processes_of_one_pod_are_watched_at_the_same_time_and_count_once() -> None:
+    both = side(window(at=0, process="web"), window(at=5, process="worker"))
+    assert both["pod_seconds"] == 15
+    assert both["pods"] == 1
+
+
+def test_pods_add_up_and_equal_names_in_two_namespaces_are_two_pods() -> None:
+    assert side(window(), window(pod="pod-2"))["pod_seconds"] == 20
+    apart = side(window(namespace="a"), window(namespace="b"))
+    assert (apart["pods"], apart["pod_seconds"]) == (2, 20)
+
+
+def test_time_between_windows_is_not_watched() -> None:
+    assert side(window(at=0), window(at=60))["pod_seconds"] == 20
+
+
+def test_ticks_that_failed_or_were_never_made_lower_the_coverage() -> None:
+    assert side(window(quality=quality(attempts=500)))["pod_seconds"] == pytest.approx(5)
+    failed = quality(errors={"read": 150, "gone": 50})
+    assert side(window(quality=failed))["pod_seconds"] == pytest.approx(8)
+
+
+def test_a_window_that_does_not_say_its_attempts_counts_as_covered() -> None:
+    assert side(window(quality=Quality()))["pod_seconds"] == 10
+    half = side(window(quality=Quality()), window(at=10, quality=quality(attempts=500)))
+    assert half["pod_seconds"] == pytest.approx(15)
+
+
+spans = st.builds(Span, st.integers(0, 60), st.integers(0, 20), st.just(0))
+
+
+@given(st.lists(spans))
+def test_the_union_of_spans_is_the_moments_that_at_least_one_covers(some: list[Span]) -> None:
+    moments = {moment for span in some for moment in range(span.start, span.start + span.duration)}
+    assert union_ns(sorted(some, key=lambda span: span.start)) == len(moments)
+
+
+def test_the_idle_share_is_that_of_windows_whose_sampler_can_tell() -> None:
+    blind = window("main 100", quality=quality(missing_states=("idle",)))
+    seeing = window("main;[idle] 30 | main 10", at=10)
+    assert side(blind, seeing)["idle_share"] == 0.75
+    assert side(blind)["idle_share"] is None
+    assert side(blind, seeing)["missing_states"] == ["idle"]
+
+
+def test_the_idle_share_is_of_time_not_of_samples() -> None:
+    slow = window("main;[idle] 10", period_ns=30_000_000)
+    fast = window("main 10", period_ns=10_000_000)
+    assert side(slow, fast)["idle_share"] == 0.75
+
+
+def test_samples_and_seconds_are_those_of_the_type_and_states_are_all() -> None:
+    text = "main;[idle] 5 | main 3 | main;[gil] 2"
+    for kind, samples in ((ProfileType.WALL, 10), (ProfileType.CPU, 5), (ProfileType.GIL, 2)):
+        found = side(window(text), kind=kind)
+        assert (found["samples"], found["seconds"]) == (samples, pytest.approx(samples / 100))
+        assert found["states"] == {"idle": 5, "running": 3, "gil": 2}
+
+
+def test_what_makes_two_windows_unlike_is_listed() -> None:
+    one = quality(sampler="py-spy 0.4.3", python="3.11.7", truncated=3, target_cpu_ns=2 * 10**9)
+    other = quality(mode="command", sampler="py-spy 0.4.3", python="3.13.1", truncated=4)
+    found = side(window(quality=one), window(quality=other, at=10, period_ns=20_000_000))
+    assert found["modes"] == ["blocking", "command"]
+    assert found["samplers"] == ["py-spy 0.4.3"]
+    assert found["pythons"] == ["3.11.7", "3.13.1"]
+    assert found["periods_us"] == [10_000, 20_000]
+    assert (found["truncated_samples"], found["target_cpu_seconds"]) == (7, 2)
+
+
+def test_absurd_claims_of_a_client_are_shown_and_break_no_answer() -> None:
+    absurd = quality(target_cpu_ns=2**63 - 1, attempts=2**63 - 1)
+    found = side(window(quality=absurd), window(quality=absurd, at=10))
+    assert found["target_cpu_seconds"] == pytest.approx(2 * 2**63 / 10**9)
+    assert found["pod_seconds"] > 20
+
+
+def test_cores_are_cpu_seconds_per_pod_second() -> None:
+    store = stored([window("main 500 | main;[idle] 500"), window("main 250", pod="pod-2", version="2")])
+    found = asked(store, lambda reading: services(reading, question()))["services"][0]
+    assert found["cpu_cores"] == pytest.approx(7.5 / 20)
+    assert [one["cpu_cores"] for one in found["versions"]] == pytest.approx([0.5, 0.25])
+
+
+def test_the_steps_of_a_timeline_are_no_shorter_than_most_windows() -> None:
+    store = stored([window(at=at * 60, seconds=60) for at in range(3)])
+    asked_for = question(start=0, end=600)
+    found = asked(
+        store, lambda reading: timeline(reading, asked_for, ProfileType.CPU, step_ns=None, most=5000)
+    )
+    assert found["step_seconds"] == 60
+    assert found["windows"] == [1, 1, 1] + [0] * 7
+
+
+def test_numbers_that_no_64_bits_hold_together_still_add_up() -> None:
+    most = 2**63 - 1
+    claims = Quality(truncated=most, target_cpu_ns=most, threads=most)
+    assert side(window(quality=claims), window(quality=claims))["truncated_samples"] == 2 * most

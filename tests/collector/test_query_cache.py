@@ -1,0 +1,93 @@
+"""What was decoded is kept in memory, within a bound; only what is new is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import closing
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.query.cache import TableCache
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.flame import Flame, flame
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.stacks.counts import ProfileType
+from tests.collector.storing import question, stored, window
+
+
+class Read(MemoryStore):
+    """A store that counts what is read from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gets: Counter[str] = Counter()
+
+    def get(self, key: str) -> bytes:
+        self.gets[key] += 1
+        return super().get(key)
+
+
+def drawn(engine: QueryEngine) -> Flame:
+    return asyncio.run(
+        engine.ask(
+            lambda reading: flame(reading, [question()], ProfileType.WALL, lines=False, nodes=None, most=99)
+        )
+    )
+
+
+def test_a_question_asked_again_reads_only_segments_that_are_new() -> None:
+    store = Read()
+    stored([window("main 1")], [window("main 2", at=10)], store=store)
+    with closing(QueryEngine(store, QueryLimits())) as engine:
+        assert drawn(engine)["basis"]["samples"] == 3
+        before = dict(store.gets)
+        assert drawn(engine)["basis"]["samples"] == 3
+        assert store.gets == before
+        stored([window("main;new 4", at=20)], store=store)
+        assert drawn(engine)["basis"]["samples"] == 7
+    assert set(store.gets.values()) == {1}
+    assert len(store.gets) - len(before) == 3
+
+
+def test_stacks_that_an_earlier_segment_has_are_not_read_again() -> None:
+    store = Read()
+    stored(
+        [window("main 1 | main;work 5")],
+        [window("main 2", at=10)],
+        [window("main;work 2", at=20)],
+        store=store,
+    )
+    with closing(QueryEngine(store, QueryLimits())) as engine:
+        assert drawn(engine)["basis"]["samples"] == 10
+    assert Counter(key.rpartition("/")[2] for key in store.gets) == {
+        "profiles.parquet": 3,
+        "samples.parquet": 3,
+        "stacks.parquet": 1,
+    }
+
+
+def table(rows: int) -> pa.Table:
+    return pa.table({"n": pa.array(range(rows), pa.int64())})
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40))), st.integers(0, 800))
+def test_the_cache_never_holds_more_than_its_bound(asks: list[tuple[int, int]], bound: int) -> None:
+    cache = TableCache(bound)
+    for key, rows in asks:
+        cache.get(key, lambda rows=rows: table(rows))  # type: ignore[misc]
+        assert cache.bytes <= bound
+    held = [found for key in range(10) if (found := cache.peek(key)) is not None]
+    assert cache.bytes == sum(one.nbytes for one in held)
+
+
+def test_what_was_used_least_recently_goes_first() -> None:
+    cache = TableCache(3 * table(10).nbytes)
+    for key in "abc":
+        cache.get(key, lambda: table(10))
+    cache.peek("a")
+    cache.get("d", lambda: table(10))
+    assert [key for key in "abcd" if cache.peek(key) is not None] == ["a", "c", "d"]

@@ -1,0 +1,67 @@
+"""Files that earlier versions wrote, which every later one must read. They are never written again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sidelight.collector.store.directory import DirectoryStore
+from sidelight.collector.store.hashed import hashed
+from sidelight.collector.store.opening import verify
+from sidelight.collector.store.segments import list_segments, read_segment, segment_ref
+from sidelight.collector.store.tables import SCHEMAS
+from sidelight.stacks.counts import Counts
+from sidelight.stacks.window import decode, encode
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_windows_of_format_1_are_read() -> None:
+    body = (GOLDEN / "window-1.folded").read_bytes()
+    shop, ads = decode(body)
+    assert dict(shop.labels) == {"pod": "shop-1", "service": "shop", "version": "2026.11", "zone": "a b"}
+    assert (shop.start_ns, shop.duration_ns, shop.period_ns) == (1_795_254_000 * 10**9, 10**10, 10**7)
+    assert shop.total == Counts(idle=954, running=16, gil=30)
+    assert (shop.quality.sampler, shop.quality.errors, shop.quality.pid) == ("py-spy 0.4.3", {"torn": 2}, 7)
+    assert (ads.total, ads.quality.missing_states) == (Counts(running=5), ("idle", "gil"))
+    assert encode([shop, ads]) == body
+
+
+def test_windows_of_format_1_say_how_long_they_held_the_process_up() -> None:
+    body = (GOLDEN / "window-1-stops.folded").read_bytes()
+    main, other, bare = decode(body)
+    assert [one.labels.get("thread") for one in (main, other, bare)] == ["main", "other", None]
+    quality = main.quality
+    assert (quality.stops, quality.stopped_ns, quality.longest_stop_ns) == (540, 37_800_000, 210_000)
+    assert (quality.mode, quality.reader, quality.reduced) == ("gil", "own", ("cgroup", "cpu"))
+    assert (other.quality.attempts, other.quality.stops, other.quality.other) == (1000, 0, 3)
+    assert encode([main, other, bare]) == body
+
+
+@pytest.mark.parametrize("name", ["1", "1-stops"])
+def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
+    store = DirectoryStore(Path(shutil.copytree(GOLDEN / f"store-{name}", tmp_path / "store")))
+    windows = [hashed(window) for window in decode((GOLDEN / f"window-{name}.folded").read_bytes())]
+    assert verify(store).format == 1
+    (ref,) = list_segments(store, 0, 2**63 - 1)
+    assert ref == segment_ref(windows)
+    for part, schema in SCHEMAS.items():
+        assert read_segment(store, ref, part).schema.equals(schema)
+    profiles = {row["wid"]: row for row in read_segment(store, ref, "profiles").to_pylist()}
+    stacks = {row["h"]: ";".join(row["frames"]) for row in read_segment(store, ref, "stacks").to_pylist()}
+    found = {
+        (row["wid"], stacks[row["h"]]): Counts(row["idle"], row["running"], row["gil"])
+        for row in read_segment(store, ref, "samples").to_pylist()
+    }
+    assert found == {
+        (row.window.id, stack): row.window.counts[stack] for row in windows for stack in row.stacks
+    }
+    for row in windows:
+        stored, quality = profiles[row.window.id], row.window.quality
+        assert stored["digest"] == row.digest
+        for field in ("sampler", "stops", "stopped_ns", "longest_stop_ns", "other", "reader"):
+            assert stored[field] == getattr(quality, field)
+        assert tuple(stored["reduced"]) == quality.reduced
+        assert stored["thread"] == row.window.labels.get("thread", "")

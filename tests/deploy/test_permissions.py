@@ -1,0 +1,68 @@
+"""The capabilities that the chart gives the sidecar are what it takes to sample, no more and no less."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+RENDERED = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "rendered" / "sidecar.yaml"
+
+# A process of another user, whose /proc files belong to that user as they do in a pod.
+TARGET = """
+import ctypes, os
+os.setgid(10001)
+os.setuid(10001)
+ctypes.CDLL(None).prctl(4, 1)
+print("ready", flush=True)
+while True:
+    sum(range(10_000))
+"""
+SAMPLE = """
+import sys, time, sidelight_native
+session = sidelight_native.Engine().attach(int(sys.argv[1]), rate_hz=100.0)
+deadline = time.monotonic() + 30
+while not session.take().counts and time.monotonic() < deadline:
+    time.sleep(0.05)
+print("sampled" if session.ended is None and time.monotonic() < deadline else session.ended)
+"""
+
+
+@pytest.fixture
+def target() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", TARGET], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take capabilities away from root")
+def test_the_charts_capabilities_are_enough_to_sample_another_users_process(target):
+    done = _sample(target, _capabilities())
+    assert done.stdout == "sampled\n", done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take capabilities away from root")
+def test_without_sys_ptrace_another_users_process_is_refused(target):
+    done = _sample(target, [name for name in _capabilities() if name != "SYS_PTRACE"])
+    assert done.returncode != 0
+    assert "PermissionError" in done.stderr
+
+
+def _capabilities() -> list[str]:
+    pod = yaml.safe_load(RENDERED.read_text(encoding="utf-8"))["spec"]["template"]["spec"]
+    [sidecar] = [container for container in pod["containers"] if container["name"] == "sidelight"]
+    return sidecar["securityContext"]["capabilities"]["add"]
+
+
+def _sample(pid: int, capabilities: list[str]) -> subprocess.CompletedProcess[str]:
+    kept = ",".join(["-all", *(f"+{name.lower()}" for name in capabilities)])
+    rights = ["setpriv", "--bounding-set", kept, "--inh-caps", "-all", "--no-new-privs"]
+    command = [*rights, sys.executable, "-c", SAMPLE, str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

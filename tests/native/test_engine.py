@@ -1,0 +1,150 @@
+"""One thread samples many processes, each as it was asked to."""
+
+from pathlib import Path
+
+import pytest
+from sidelight_native import Engine
+
+from tests.native.conftest import PYTHONS, Taken, apart
+
+
+def sampling_threads():
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    return names.count("sidelight-sampl")
+
+
+def test_one_thread_samples_many_processes(start, wait_until):
+    targets = [start("shares", 60) for _ in range(8)]
+    before = sampling_threads()
+    engine = Engine()
+    sessions = [engine.attach(target.pid, rate_hz=50) for target in targets]
+    assert sampling_threads() == before + 1
+    for session in sessions:
+        wait_until(lambda session=session: session.take().samples > 0)
+    assert [session.pid for session in sessions] == [target.pid for target in targets]
+    assert sum(session.stop().sampler_cpu_ns for session in sessions) > 0
+    assert engine.cpu_ns > 0
+    engine.close()
+    wait_until(lambda: sampling_threads() == before)
+
+
+def test_the_end_of_one_session_leaves_the_others_alone(start, wait_until):
+    engine = Engine()
+    short, long = start("shares", 1), start("shares", 60)
+    ending, lasting = (engine.attach(target.pid, rate_hz=200) for target in (short, long))
+    wait_until(lambda: ending.ended == "exited")
+    lasting.take()
+    wait_until(lambda: lasting.take().samples > 0)
+    assert lasting.ended is None
+
+
+def test_what_was_counted_can_be_taken_from_a_closed_engine(start, wait_until):
+    engine = Engine()
+    session = engine.attach(start("shares", 60).pid, rate_hz=200)
+    wait_until(lambda: session.take().samples > 0)
+    engine.close()
+    wait_until(lambda: session.stop().duration_ns == 0)
+    with pytest.raises(RuntimeError, match="closed"):
+        engine.attach(session.pid, rate_hz=200)
+
+
+def test_the_rate_can_be_changed_and_sampling_paused(start, wait_until):
+    session = Engine().attach(start("shares", 60).pid, rate_hz=0)
+    assert session.rate_hz == 0
+    assert session.take().attempts == 0
+    session.set_rate(500)
+    assert session.rate_hz == 500
+    wait_until(lambda: session.take().attempts > 10)
+    session.set_rate(0)
+    session.take()
+    paused = session.take()
+    assert (paused.attempts, paused.stops, paused.late_ns) == (0, 0, 0)
+    session.set_rate(100)
+    wait_until(lambda: session.take().attempts > 0)
+    with pytest.raises(ValueError, match="rate_hz"):
+        session.set_rate(float("inf"))
+
+
+def test_an_exit_is_noticed_during_a_pause(start, wait_until):
+    target = start("shares", 60)
+    session = Engine().attach(target.pid, rate_hz=0)
+    target.kill()
+    wait_until(lambda: session.ended == "exited")
+
+
+@pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
+def test_the_main_thread_is_told_from_the_others(start, collect, python):
+    taken = collect(Engine().attach(start("workers", 60, python=str(python)).pid, rate_hz=200), 400)
+    kinds = rows(taken)
+    assert {kind for kind, stack in kinds if "spinning" in stack} == {"other"}
+    assert {kind for kind, stack in kinds if "<module>" in stack} == {"main"}
+    assert kinds.keys() == {(kind, stack) for kind, stack in kinds if kind in ("main", "other")}
+
+
+def test_threads_can_be_told_apart_by_their_names(start, wait_until):
+    session = Engine().attach(start("workers", 60).pid, rate_hz=200, thread_names=True)
+    names = {row[0] for row in session.take().counts}
+
+    def named():
+        names.update(row[0] for row in session.take().counts)
+        return {"MainThread"} < names
+
+    wait_until(named)
+
+
+def rows(taken: Taken):
+    return {(row[0], row[1]): row[2:] for batch in taken.batches for row in batch.counts}
+
+
+def test_samples_with_their_times_follow_each_other(start, wait_until):
+    session = Engine().attach(start("workers", 60).pid, rate_hz=500, timed=100)
+    wait_until(lambda: session.timeline().dropped > 0)
+    session.set_rate(0)
+    timeline = session.timeline()
+    assert len(timeline.samples) == 100
+    offsets = [sample[0] for sample in timeline.samples]
+    assert offsets == sorted(offsets)
+    assert offsets[0] == 0
+    assert {sample[3] for sample in timeline.samples} <= {0, 1, 2}
+    assert {timeline.threads[sample[1]] for sample in timeline.samples} == {"main", "other"}
+    counted = {row[1] for row in session.take().counts}
+    assert {timeline.stacks[sample[2]] for sample in timeline.samples} <= counted
+    assert session.timeline(0).samples == []
+    with pytest.raises(ValueError, match="seconds"):
+        session.timeline(-1)
+
+
+def test_too_many_stacks_are_counted_as_other(start, collect):
+    engine = Engine(max_stacks=5)
+    taken = collect(engine.attach(start("functions", 60).pid, rate_hz=500), 200)
+    assert all(len(batch.counts) <= 6 for batch in taken.batches)
+    assert sum(batch.other for batch in taken.batches) > 0
+    assert sum(batch.other for batch in taken.batches) == sum(taken.of("(other)"))
+    with pytest.raises(ValueError, match="max_stacks"):
+        Engine(max_stacks=0)
+
+
+@pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
+@pytest.mark.parametrize("mode", ["auto", "blocking"])
+def test_how_a_process_is_sampled_can_be_seen(start, mode, python):
+    session = Engine().attach(start("shares", 60, python=str(python)).pid, rate_hz=100, mode=mode)
+    minor = int(session.python.split(".")[1])
+    assert session.mode == ("gil" if mode == "auto" else mode)
+    assert session.reader == ("own" if minor >= 11 else "py-spy")
+
+
+@pytest.mark.parametrize("mode", ["gil", "blocking"])
+def test_stops_are_counted(start, wait_until, mode):
+    target = start("functions", 60)
+    with apart(target.pid):
+        session = Engine().attach(target.pid, rate_hz=1000, mode=mode)
+    taken = Taken()
+
+    def stopped():
+        taken.add(session.take())
+        return sum(batch.stops for batch in taken.batches) > 10
+
+    wait_until(stopped)
+    assert all((batch.stops == 0) == (batch.stopped_ns == 0) for batch in taken.batches)
+    longest = max(batch.longest_stop_ns for batch in taken.batches)
+    assert 0 < longest <= sum(batch.stopped_ns for batch in taken.batches)

@@ -1,0 +1,152 @@
+"""Stacks of real programs come back whole, legal and unambiguous as text."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from sidelight_native import Engine, escape
+
+from sidelight.stacks import frames
+from tests.native.conftest import PYTHONS
+
+# 3.11 and 3.12 enter a call in several steps, and can be stopped between them; 3.13 does not.
+ENTERING = {v: path for v, path in PYTHONS.items() if v.startswith(("3.11.", "3.12.", "3.13."))} or {
+    "this": Path(sys.executable)
+}
+
+
+def functions(stack):
+    return [frame.split(" (")[0] for frame in stack.split(";")]
+
+
+def test_recursion_1000_deep_comes_back_whole(start, collect):
+    target = start("recursion", 30, 1000)
+    taken = collect(Engine().attach(target.pid, rate_hz=20), 20)
+    names = [functions(stack) for stack in taken.counts]
+    assert all(stack[:2] == ["<module>", "main"] and stack.count("descend") == 1000 for stack in names)
+    assert sum(batch.truncated for batch in taken.batches) == 0
+
+
+def test_a_stack_deeper_than_the_limit_shows_where_it_was_cut(start, collect):
+    target = start("recursion", 30, 1000)
+    taken = collect(Engine().attach(target.pid, rate_hz=20, max_depth=100), 20)
+    for stack in taken.counts:
+        names = stack.split(";")
+        assert len(names) == 100
+        assert names[50] == frames.TRUNCATED
+        assert names[0].startswith("<module>")
+        assert names[-1].startswith("work")
+    assert sum(batch.truncated for batch in taken.batches) == taken.samples
+
+
+def test_a_stack_deeper_than_py_spy_can_read_is_a_counted_failure(start, wait_until):
+    target = start("plunge")
+    session = Engine().attach(target.pid, rate_hz=50, reader="py-spy")
+    target.stdin.write("\n")
+    target.stdin.flush()
+    wait_until(lambda: session.take().errors.get("depth", 0) > 0)
+    assert session.ended is None
+    session.stop()
+
+
+def test_the_own_reader_cuts_a_stack_of_any_depth(start, wait_until):
+    target = start("plunge")
+    session = Engine().attach(target.pid, rate_hz=50, reader="own", max_depth=200)
+    target.stdin.write("\n")
+    target.stdin.flush()
+    wait_until(lambda: session.take().truncated > 0)
+    assert session.ended is None
+    session.stop()
+
+
+def test_awaits_are_a_call_path_from_the_event_loop_to_the_leaf(start, collect):
+    target = start("tasks", 30)
+    taken = collect(Engine().attach(target.pid, rate_hz=200), 400)
+    busy = [functions(stack) for stack in taken.counts if "compute" in functions(stack)]
+    assert busy
+    assert all(stack[-4:] == ["serve", "handle", "fetch", "compute"] for stack in busy)
+    idle, _, gil = taken.of("EpollSelector.select")
+    assert idle > gil
+
+
+def test_greenlets_are_sampled_as_whoever_runs_and_the_waiting_hub_is_idle(start, collect):
+    target = start("greenlets", 30)
+    taken = collect(Engine().attach(target.pid, rate_hz=200), 400)
+    assert taken.of("handle")[2] > 0
+    idle, _, gil = taken.of("Hub.run")
+    assert idle > gil
+
+
+def test_names_of_any_script_come_back_as_they_are(start, collect):
+    target = start("names", 30)
+    taken = collect(Engine().attach(target.pid, rate_hz=200), 100)
+    assert ["<module>", "𠮷_μέτρο", "計算", "größe"] in [functions(stack) for stack in taken.counts]
+
+
+def test_hostile_names_are_escaped_so_that_every_stack_reads_back(start, collect):
+    target = start("hostile", 30, "newlines")
+    taken = collect(Engine().attach(target.pid, rate_hz=200), 400)
+    seen = {tuple(map(frames.unescape, stack.split(";"))) for stack in taken.counts}
+    inner = {frames.Frame.parse(stack[2]) for stack in seen if len(stack) == 3}
+    assert {frame.function for frame in inner} == {"<spaced name> 12", "#comment; x", "[idle]", "%3B"}
+    assert {frame.file for frame in inner} == {"my app; v 2.py", "line\nend\r.py", "100%3B.py"}
+
+
+def test_a_hostile_path_on_disk_cannot_break_a_stack(start, collect, tmp_path):
+    package = tmp_path / "a b;c\nd"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    program = package / "run #1.py"
+    program.write_text(
+        "import time\nend = time.monotonic() + 30\nprint('ready', flush=True)\n"
+        "def f():\n    while time.monotonic() < end: pass\nf()\n"
+    )
+    target = start(program)
+    taken = collect(Engine().attach(target.pid, rate_hz=200), 50)
+    assert "<module> (a b%3Bc%0Ad/run #1.py:6);f (a b%3Bc%0Ad/run #1.py:5)" in taken.counts
+
+
+@pytest.mark.parametrize("python", ENTERING.values(), ids=ENTERING)
+@pytest.mark.parametrize("program", ["functions", "generators", "coroutines"])
+def test_every_stack_is_a_call_path_that_exists(start, collect, program, python):
+    target = start(program, 90, python=str(python))
+    taken = collect(Engine().attach(target.pid, rate_hz=2000), 2000)
+    assert impossible(taken) == {}
+    assert {functions(stack)[0] for stack in taken.counts} == {"<module>"}
+    assert 2 < mean_depth(taken) < 6
+    assert taken.failed < 0.25 * taken.attempts
+
+
+def called(stack):
+    return [int(name[1:]) for name in functions(stack) if name[0] == "g" and name[1:].isdigit()]
+
+
+def impossible(taken):
+    """The stacks in which a function calls one that it never calls, with their samples."""
+    return {
+        stack: sum(counts)
+        for stack, counts in taken.counts.items()
+        if any(b // 2 != a % 32 for a, b in pairwise(called(stack)))
+    }
+
+
+def mean_depth(taken):
+    return sum(len(called(stack)) * sum(counts) for stack, counts in taken.counts.items()) / taken.samples
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f (a.py:3)", "a;b", "l\nr\r", "%3B", "%3b", "%253B", "%%0A", "%", "%2", "[idle]", "[gil]", "[gil] x",
+     "#", "##", " # ", "ü;𠮷", "\x00\x1c\u2028", "", "%5Bidle]", "%23"],
+)  # fmt: skip
+def test_the_sampler_and_the_stacks_package_escape_alike(text):
+    assert escape(text) == frames.escape(text)
+    assert frames.unescape(escape(text)) == text
+
+
+def test_escaping_agrees_on_every_short_text_of_the_letters_that_matter():
+    texts = [""]
+    for _ in range(4):
+        texts = ["", *(letter + text for letter in "%350BAD[#;\nx" for text in texts)]
+    assert [text for text in texts if escape(text) != frames.escape(text)] == []

@@ -1,0 +1,168 @@
+"""Real processes for tests: started on loopback, watched through their log, ended by their own id."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+ROOT = Path(__file__).parent.parent
+
+
+def eventually(what: str, check: Callable[[], T | None], seconds: float = 30.0) -> T:
+    """Wait until `check` returns something true; fails after `seconds` saying what was awaited."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if found := check():
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.05)
+
+
+@dataclass
+class Running:
+    """A started process and the file that takes what it prints."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def end(self, with_signal: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+        """Send a signal and wait; returns the exit code."""
+        if self.alive():
+            self.process.send_signal(with_signal)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(
+                f"still running {seconds} s after signal {with_signal}:\n{self.said()}"
+            ) from None
+
+
+@contextmanager
+def running(
+    log: Path, *argv: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[Running]:
+    """Start a process; whatever happens, it is gone afterwards."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+        )
+    try:
+        yield Running(process, log)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def sidelight(*argv: str) -> list[str]:
+    """The console script as a command of this interpreter."""
+    return [sys.executable, "-m", "sidelight.cli", *argv]
+
+
+@dataclass
+class Collector:
+    """A running collector and its URL."""
+
+    running: Running
+    url: str
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            return json.load(answer)
+
+
+@contextmanager
+def collector(
+    folder: Path, store: str, *options: str, env: Mapping[str, str] | None = None
+) -> Iterator[Collector]:
+    """A collector on a free port (or the one in `options`), ready to serve."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port_file = folder / "port"
+    port_file.unlink(missing_ok=True)
+    argv = sidelight("collector", "--store", store, "--port-file", str(port_file), *options)
+    if "--listen" not in options:
+        argv += ["--listen", "127.0.0.1:0"]
+    with running(folder / "collector.log", *argv, env=env) as process:
+
+        def port() -> int | None:
+            assert process.alive(), process.said()
+            return (
+                int(port_file.read_text()) if port_file.exists() and port_file.read_text().strip() else None
+            )
+
+        url = f"http://127.0.0.1:{eventually('the collector listens', port)}"
+        yield Collector(process, url)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """A running S3 server: its endpoint, the variables a client reads, and the folder of its buckets."""
+
+    running: Running
+    endpoint: str
+    environment: Mapping[str, str]
+    buckets: Path
+
+    def create_bucket(self, name: str) -> str:
+        (self.buckets / name).mkdir()
+        return name
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[S3Server]:
+    """A real S3 server (versitygw) on a free port, with no bucket yet."""
+    binary = shutil.which("versitygw", path=f"{ROOT / '.tools' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert binary, "these tests need the S3 server versitygw: run `make tools`"
+    buckets = folder / "buckets"
+    buckets.mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    keys = ("sidelight-tests", "sidelight-tests-secret")
+    argv = [binary, "--port", f"127.0.0.1:{port}", "--access", keys[0], "--secret", keys[1], "--quiet"]
+    with running(folder / "s3.log", *argv, "posix", str(buckets)) as process:
+
+        def answers() -> bool:
+            assert process.alive(), process.said()
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        eventually("the S3 server listens", answers)
+        environment = {
+            "AWS_ACCESS_KEY_ID": keys[0],
+            "AWS_SECRET_ACCESS_KEY": keys[1],
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        yield S3Server(process, f"http://127.0.0.1:{port}", environment, buckets)

@@ -1,0 +1,34 @@
+"""Windows for tests, written as text."""
+
+from __future__ import annotations
+
+from ulid import ULID
+
+from sidelight.stacks.folded import parse_folded
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Quality, Window
+
+SECOND = 10**9
+BEGIN = 1_795_000_000 * SECOND
+
+
+def window(
+    number: int, folded: str = "main;work 3\n", *, pod: str = "a", seconds: int = 10, pid: int = 7
+) -> Window:
+    """The window that begins `number` windows after the first; its id sorts by that number."""
+    counts = parse_folded(folded)
+    samples = sum(count.wall for count in counts.values())
+    start = BEGIN + number * seconds * SECOND
+    return Window(
+        id=str(ULID.from_timestamp((start + seconds * SECOND) / 1e9)),
+        labels=Labels({"service": "shop", "pod": pod, "process": "main"}),
+        start_ns=start,
+        duration_ns=seconds * SECOND,
+        period_ns=SECOND // 100,
+        counts=counts,
+        quality=Quality(attempts=samples, samples=samples, mode="blocking", sampler="py-spy 0.4.3", pid=pid),
+    )
+
+
+def next_to(window_id: str) -> str:
+    return str(ULID.from_timestamp(ULID.from_str(window_id).timestamp))

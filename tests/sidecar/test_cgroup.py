@@ -1,0 +1,227 @@
+"""The CPU limit of the sidecar's own cgroup: found in both versions' files, and judged."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.sidecar.cgroup import Cgroups, Level, Pressure, Reading, judged
+from tests.running import eventually, running
+
+V2_MOUNT = "31 23 0:28 {top} {mount} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
+V1_MOUNT = "32 23 0:29 {top} {mount} rw - cgroup cgroup rw,{controllers}"
+
+
+@dataclass
+class Tree:
+    """A fixture of /proc and the cgroup mounts."""
+
+    root: Path
+
+    def proc(self, mountinfo: list[str], own: str, **targets: str) -> None:
+        for name, lines in {"self": own, **targets}.items():
+            folder = self.root / "proc" / name.removeprefix("pid")
+            folder.mkdir(parents=True)
+            (folder / "cgroup").write_text(lines)
+        (self.root / "proc/self/mountinfo").write_text("\n".join(["1 2 0:1 / / rw - ext4 x rw", *mountinfo]))
+
+    def put(self, folder: str, **files: str) -> None:
+        path = self.root / folder
+        path.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (path / name.replace("_", ".", 1)).write_text(text + "\n")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def limits(levels: list[Level]) -> list[float | None]:
+    return [level.read().limit for level in levels]
+
+
+def test_a_limit_of_version_2_is_read_with_its_counters(tree: Tree) -> None:
+    tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/\n")
+    stat = "usage_usec 2500000\nuser_usec 1\nnr_periods 9\nnr_throttled 4\nthrottled_usec 300000"
+    tree.put("sys/fs/cgroup", cpu_max="5000 100000", cpu_stat=stat)
+    (level,) = Cgroups(tree.root).levels()
+    assert level.read() == Reading(limit=0.05, used=2.5, throttles=4, throttled=0.3)
+
+
+@pytest.mark.parametrize("max_", ["max 100000", "", "nonsense", "5 0"])
+def test_no_limit_is_no_limit(tree: Tree, max_: str) -> None:
+    tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/\n")
+    tree.put("sys/fs/cgroup", cpu_max=max_)
+    (level,) = Cgroups(tree.root).levels()
+    assert level.read() == Reading(None)
+
+
+def test_limits_above_the_own_cgroup_count_too(tree: Tree) -> None:
+    tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/pod/sidecar\n")
+    tree.put("sys/fs/cgroup/pod/sidecar", cpu_max="max 100000")
+    tree.put("sys/fs/cgroup/pod", cpu_max="50000 100000")
+    levels = Cgroups(tree.root).levels()
+    assert limits(levels) == [None, 0.5, None]
+    assert [str(level.path) for level in levels] == ["/pod/sidecar", "/pod", "/"]
+
+
+def test_a_limit_of_version_1_is_read_with_its_counters(tree: Tree) -> None:
+    mounts = [
+        V1_MOUNT.format(top="/", mount="/sys/fs/cgroup/cpu", controllers="cpu"),
+        V1_MOUNT.format(top="/", mount="/sys/fs/cgroup/cpuacct", controllers="cpuacct"),
+        V1_MOUNT.format(top="/", mount="/sys/fs/cgroup/memory", controllers="memory"),
+    ]
+    tree.proc(mounts, own="3:cpu:/a\n2:cpuacct:/a\n1:memory:/b\n0::/\n")
+    stat = "nr_periods 9\nnr_throttled 4\nthrottled_time 300000000"
+    tree.put("sys/fs/cgroup/cpu/a", cpu_cfs_quota_us="2000", cpu_cfs_period_us="100000", cpu_stat=stat)
+    tree.put("sys/fs/cgroup/cpu", cpu_cfs_quota_us="-1", cpu_cfs_period_us="100000")
+    tree.put("sys/fs/cgroup/cpuacct/a", cpuacct_usage="1500000000")
+    own, top = Cgroups(tree.root).levels()
+    assert own.read() == Reading(limit=0.02, used=1.5, throttles=4, throttled=0.3)
+    assert top.read() == Reading(None)
+
+
+def test_both_controllers_of_version_1_may_lie_in_one_mount_that_shows_only_the_own_cgroup(
+    tree: Tree,
+) -> None:
+    mount = V1_MOUNT.format(top="/docker/x", mount="/sys/fs/cgroup/cpu,cpuacct", controllers="cpu,cpuacct")
+    tree.proc([mount], own="3:cpu,cpuacct:/docker/x\n")
+    tree.put(
+        "sys/fs/cgroup/cpu,cpuacct",
+        cpu_cfs_quota_us="10000", cpu_cfs_period_us="100000", cpu_stat="nr_throttled 0",
+        cpuacct_usage="7000000000",
+    )  # fmt: skip
+    (level,) = Cgroups(tree.root).levels()
+    assert level.read() == Reading(limit=0.1, used=7.0)
+    assert level.path == PurePosixPath("/docker/x")
+
+
+def test_where_nothing_can_be_read_there_is_no_limit(tmp_path: Path) -> None:
+    assert Cgroups(tmp_path).levels() == []
+
+
+@pytest.mark.parametrize(
+    ("own", "target", "shared"),
+    [
+        ("/", "/", True),
+        ("/", "/../other-container", False),
+        ("/pod", "/pod/service", True),
+        ("/pod/sidecar", "/pod/service", False),
+        ("/pod/side", "/pod/sidecar", False),
+    ],
+)
+def test_who_is_under_the_same_limit_freezes_together(
+    tree: Tree, own: str, target: str, shared: bool
+) -> None:
+    mount = V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")
+    tree.proc([mount], own=f"0::{own}\n", pid7=f"0::{target}\n")
+    cgroups = Cgroups(tree.root)
+    assert cgroups.levels()[0].holds(cgroups.path(7, 2)) is shared
+    assert not cgroups.levels()[0].holds(cgroups.path(8, 2))
+
+
+def at(
+    second: int, *, throttles: int = 0, used: float = 0.0, limit: float | None = 0.1
+) -> tuple[Reading, float]:
+    return Reading(limit, used, throttles, throttles / 100), float(second)
+
+
+def judge(*looks: tuple[Reading, float]) -> Pressure:
+    pressure = Pressure()
+    for reading, now in looks:
+        pressure = judged(pressure, reading, now)
+    return pressure
+
+
+def test_what_was_throttled_before_the_first_look_does_not_count() -> None:
+    assert not judge(at(0, throttles=50), at(1, throttles=50)).near(1)
+
+
+def test_throttling_counts_for_ten_seconds_after_it_was_last_seen() -> None:
+    pressure = judge(at(0), at(1, throttles=1), at(2, throttles=2))
+    assert pressure.near(11.9)
+    assert not pressure.near(12)
+
+
+def test_throttling_that_comes_again_counts_for_longer_up_to_five_minutes() -> None:
+    looks, now, waits = [at(0)], 0, []
+    for throttles in range(1, 9):
+        looks.append(at(now + 1, throttles=throttles))
+        pressure = judge(*looks)
+        waits.append(round(pressure.until) - now - 1)
+        now = round(pressure.until)
+        looks.append(at(now, throttles=throttles))
+    assert waits == [10, 20, 40, 80, 160, 320, 320, 320]
+
+
+def test_a_limit_that_is_nearly_used_up_is_near() -> None:
+    assert not judge(at(0), at(1, used=0.06)).near(1)
+    assert judge(at(0), at(1, used=0.08)).near(1)
+    assert not judge(at(0), at(1, used=0.08), at(11, used=0.1)).near(11)
+
+
+def test_a_limit_that_is_taken_away_is_not_near() -> None:
+    assert not judge(at(0), at(1, throttles=9), at(2, throttles=9, limit=None)).near(2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.floats(0, 1)), max_size=50))
+def test_a_limit_is_always_near_within_ten_seconds_of_throttling(steps: list[tuple[int, int, float]]) -> None:
+    pressure, now, throttles, used = judged(Pressure(), Reading(0.1), 0.0), 0, 0, 0.0
+    for seconds, more, share in steps:
+        now, throttles, used = now + seconds + 1, throttles + more, used + share
+        pressure = judged(pressure, Reading(0.1, used, throttles, float(throttles)), float(now))
+        if more:
+            assert pressure.near(now + 9.9)
+        assert pressure.until <= now + 320
+
+
+@contextmanager
+def limited(quota_us: int, stand_in: Path) -> Iterator[Path]:
+    """A real cgroup of version 1 with a CPU limit; where none may be made, files that look like one."""
+    folder = Path("/sys/fs/cgroup/cpu") / f"sidelight-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
+    except OSError as error:
+        warnings.warn(f"no cgroup can be made here, files stand in for one: {error}", stacklevel=3)
+        stand_in.mkdir()
+        (stand_in / "cpu.cfs_quota_us").write_text(str(quota_us))
+        (stand_in / "cpu.cfs_period_us").write_text("100000")
+        (stand_in / "cpu.stat").write_text("nr_periods 0\nnr_throttled 0\nthrottled_time 0")
+        yield stand_in
+        return
+    try:
+        yield folder
+    finally:
+        eventually("the cgroup is empty", lambda: not (folder / "cgroup.procs").read_text())
+        folder.rmdir()
+
+
+def throttle(folder: Path, pid: int) -> None:
+    """Have a busy process throttled, by the kernel or on paper."""
+    if folder.is_relative_to("/sys"):
+        (folder / "cgroup.procs").write_text(str(pid))
+    else:
+        (folder / "cpu.stat").write_text("nr_periods 5\nnr_throttled 5\nthrottled_time 400000000")
+
+
+def test_a_busy_process_under_a_limit_is_seen_to_be_throttled(tmp_path: Path) -> None:
+    with limited(2000, tmp_path / "cgroup") as folder:
+        spin = "print('ready', flush=True)\nwhile True: pass"
+        with running(tmp_path / "log", sys.executable, "-c", spin) as spinning:
+            level = Level(1, PurePosixPath("/") / folder.name, folder)
+            before = judged(Pressure(), level.read(), 0.0)
+            assert before.reading is not None
+            assert before.reading.limit == pytest.approx(0.02)
+            throttle(folder, spinning.pid)
+            eventually("it is throttled", lambda: judged(before, level.read(), 1.0).near(1.0))

@@ -1,0 +1,45 @@
+"""Ledgers added up, and which windows may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from sidelight.sidecar.merge import facts, fits, merged
+from sidelight.sidecar.sampler import add_quality
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Quality
+from tests.sidecar.making import window
+from tests.stacks.strategies import qualities
+
+ID = window(9).id
+
+
+@given(qualities, qualities)
+def test_stops_add_up_the_longest_stays_and_reasons_are_joined(one: Quality, other: Quality) -> None:
+    both = add_quality(one, other)
+    assert both.stops == one.stops + other.stops
+    assert both.stopped_ns == one.stopped_ns + other.stopped_ns
+    assert both.longest_stop_ns == max(one.longest_stop_ns, other.longest_stop_ns)
+    assert both.other == one.other + other.other
+    assert set(both.reduced) == {*one.reduced, *other.reduced}
+    assert add_quality(other, one).reduced == both.reduced
+
+
+def test_windows_of_two_kinds_of_thread_or_two_readers_are_never_added_up() -> None:
+    first, second = window(0), window(1)
+    assert fits([facts(first)], facts(second))
+    other = replace(second, labels=Labels({**second.labels, "thread": "other"}))
+    assert not fits([facts(first)], facts(other))
+    read = replace(second, quality=replace(second.quality, reader="own"))
+    assert not fits([facts(first)], facts(read))
+
+
+def test_a_sum_of_windows_says_each_reason_once() -> None:
+    some = [
+        replace(window(at), quality=replace(window(at).quality, reduced=reasons, stops=5))
+        for at, reasons in enumerate([("cpu",), (), ("cpu", "stops")])
+    ]
+    quality = merged(some, ID).quality
+    assert (quality.reduced, quality.stops) == (("cpu", "stops"), 15)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from sidelight.sidecar.permissions import Rights, denied, own_rights
+from sidelight.stacks.errors import Reason
+from tests.running import eventually
+from tests.sidecar.collecting import FakeCollector
+from tests.sidecar.conftest import Start, StartSidecar
+
+PLAIN = Rights(uid=1000, sys_ptrace=False, kill=False, yama=None)
+
+
+@pytest.mark.parametrize(
+    ("rights", "target_uid", "tracer", "said"),
+    [
+        (PLAIN, 0, 0, "SYS_PTRACE"),
+        (PLAIN, 0, 0, "shareProcessNamespace"),
+        (Rights(1000, False, False, 1), 1000, 0, "ptrace_scope is 1"),
+        (Rights(0, True, True, 3), 0, 0, "ptrace_scope is 3"),
+        (Rights(0, True, True, None), 7, 0, "seccomp"),
+        (PLAIN, 0, 77, "Process 77 traces it"),
+    ],
+)
+def test_a_refusal_says_what_to_grant(rights: Rights, target_uid: int, tracer: int, said: str) -> None:
+    error = denied(5, rights, target_uid=target_uid, tracer=tracer)
+    assert error.reason is Reason.PTRACE_DENIED
+    assert said in error.hint
+
+
+def test_own_rights_are_those_of_this_process() -> None:
+    assert own_rights().uid == os.geteuid()
+
+
+needs_setpriv = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv"
+)
+WITHOUT = ("setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace")
+
+
+@needs_setpriv
+@pytest.mark.parametrize("mode", ["auto", "command"])
+def test_a_process_that_may_not_be_read_is_reported_and_the_others_go_on(
+    mode: str, start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    """User 0 without SYS_PTRACE, as in a container that was not given it, reads only its equals."""
+    hidden, open_one = start("unprivileged"), start("spin", wrapper=WITHOUT)
+    sidecar = start_sidecar(
+        "--pid", str(hidden.pid), "--pid", str(open_one.pid), "--mode", mode,
+        wrapper=WITHOUT,
+    )  # fmt: skip
+    eventually("the other is sampled", lambda: collector.taken)
+    told = eventually("the refusal is reported", lambda: sidecar.get("/readyz")[1]["problems"])
+    (problem,) = told
+    assert (problem["about"], problem["error"]) == (f"process {hidden.pid}", "ptrace_denied")
+    assert "SYS_PTRACE" in problem["hint"]
+    assert sidecar.get("/readyz")[0] == 503
+    assert sidecar.get("/livez")[0] == 200
+    assert {window.quality.pid for window in collector.taken} == {open_one.pid}
+    eventually("it is tried again", lambda: sidecar.metric("attach_failures_total") >= 2)
+    hidden.end()
+    eventually("it is ready once that process is gone", lambda: sidecar.get("/readyz")[0] == 200)
+
+
+@needs_setpriv
+def test_a_sidecar_that_samples_only_for_captures_says_beforehand_that_it_may_not(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    hidden = start("unprivileged")
+    sidecar = start_sidecar("--pid", str(hidden.pid), "--trigger-only", wrapper=WITHOUT)
+
+    def denied() -> bool:
+        return [problem["error"] for problem in sidecar.get("/readyz")[1]["problems"]] == ["ptrace_denied"]
+
+    eventually("the refusal is reported", denied)
+    assert collector.requests == []

@@ -1,0 +1,57 @@
+"""Rules of the house that no linter knows: CONTRIBUTING.md tells them, these tests keep them."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES = 500
+WORDS_THAT_SAY_NOTHING = {
+    "utils",
+    "util",
+    "helpers",
+    "common",
+    "manager",
+    "processor",
+    "data",
+    "info",
+    "misc",
+}
+SOURCES = [
+    path
+    for top, suffixes in (("sidelight", {".py"}), ("native/src", {".rs"}), ("web/src", {".ts", ".tsx"}))
+    for path in sorted((ROOT / top).rglob("*"))
+    if path.suffix in suffixes
+]
+
+
+def test_no_module_is_longer_than_a_reader_can_hold():
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in SOURCES
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+    }
+    assert long == {}
+
+
+def test_no_module_is_named_by_a_word_that_says_nothing():
+    assert [str(path) for path in SOURCES if path.stem.lower() in WORDS_THAT_SAY_NOTHING] == []
+
+
+def test_make_help_lists_every_target_a_person_may_ask_for():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.findall(r"^\.PHONY: (\S+)$", makefile, re.MULTILINE))
+    assert _listed_by_make() == phony
+
+
+def test_contributing_explains_every_make_target():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"`make ([a-z0-9.-]+)", text))
+    assert explained == _listed_by_make()
+
+
+def _listed_by_make() -> set[str]:
+    listed = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return {line.split()[0] for line in listed.stdout.splitlines()}

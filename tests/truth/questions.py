@@ -1,0 +1,308 @@
+"""What is asked of each program: numbers that the sampler estimates, and whose truth the program tells.
+
+Samples that could not be read are left out of both sides of a share: were it not luck which ones fail,
+what is left would be off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.truth import legal
+from tests.truth.diaries import Diary, Spent
+from tests.truth.intervals import mean_is_covered, share_is_covered
+from tests.truth.sampling import Row, Window
+
+Counted = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One window: what was seen, what was true, and whether the 95 % interval around the first holds it."""
+
+    seen: float
+    truth: float
+    covered: bool
+    samples: int
+
+    @property
+    def off(self) -> float:
+        return self.seen - self.truth
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a program did in one window: by thread and phase."""
+
+    spent: Mapping[str, Mapping[str, Spent]]
+    seconds_ns: float
+    stopped_ns: float
+
+    def wall(self, *phases: str, thread: str = "main") -> float:
+        return math.fsum(self.spent[thread][phase].wall for phase in phases)
+
+    def cpu(self, *phases: str, thread: str = "main") -> float:
+        return math.fsum(self.spent[thread][phase].cpu for phase in phases)
+
+    def queued(self, *phases: str, thread: str = "main") -> float:
+        return math.fsum(self.spent[thread][phase].queued for phase in phases)
+
+
+class Question:
+    """A number with a known truth. To be off by more than `allowed` is a defect, on any number of samples."""
+
+    name: str
+    allowed: float
+    unit: str
+
+    def answer(self, rows: Sequence[Row], told: Told) -> Answer | None:
+        """None where the window has no sample that the question is about."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Question):
+    """`count` gives, of a row, the samples that are in the share and those that it is a share of.
+
+    Where the program cannot tell more, the truth is a range, and what was seen is held to its nearest point.
+    """
+
+    name: str
+    count: Callable[[Row], Counted]
+    truth: Callable[[Told], float | tuple[float, float]]
+    allowed: float = 0.005
+    unit: str = "%"
+
+    def answer(self, rows: Sequence[Row], told: Told) -> Answer | None:
+        counted = [self.count(row) for row in rows if not row.unread]
+        hits, samples = sum(hit for hit, _ in counted), sum(of for _, of in counted)
+        if not samples:
+            return None
+        truth = self.truth(told)
+        if isinstance(truth, tuple):
+            truth = min(max(hits / samples, truth[0]), truth[1])
+        return Answer(hits / samples, truth, share_is_covered(hits, samples, truth), samples)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDepth(Question):
+    """The mean number of calls of `descend` below `bottom`."""
+
+    name: str
+    depths: Sequence[int]
+    allowed: float = 0.5
+    unit: str = "frames"
+
+    def answer(self, rows: Sequence[Row], told: Told) -> Answer | None:
+        seen = [(row.functions.count("descend"), row.samples) for row in rows if "bottom" in row.functions]
+        samples = sum(count for _, count in seen)
+        if not samples:
+            return None
+        spent = {depth: told.wall(f"depth_{depth}") for depth in self.depths}
+        whole = math.fsum(spent.values())
+        truth = math.fsum(depth * wall for depth, wall in spent.items()) / whole
+        variance = math.fsum((depth - truth) ** 2 * wall for depth, wall in spent.items()) / whole
+        mean = sum(depth * count for depth, count in seen) / samples
+        return Answer(mean, truth, mean_is_covered(mean, samples, truth, variance), samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, what is asked of it, and the stacks it can have."""
+
+    name: str
+    variant: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
+    legal: Callable[[Sequence[str]], bool] | None = None
+    # Other than the plan's, where the program needs it.
+    rate_hz: float | None = None
+
+    @property
+    def title(self) -> str:
+        return " ".join((self.name, *self.variant))
+
+    def impossible(self, windows: Sequence[Window]) -> dict[tuple[str, ...], int]:
+        """The stacks that this program never had, with their samples."""
+        found: dict[tuple[str, ...], int] = {}
+        if self.legal:
+            for row in (row for window in windows for row in window.rows if not row.unread):
+                if not self.legal(row.functions):
+                    found[row.functions] = found.get(row.functions, 0) + row.samples
+        return found
+
+    def answers(self, windows: Sequence[Window], told: Mapping[str, Diary]) -> dict[str, list[Answer]]:
+        """By question, the answers of all windows that have one."""
+        answers: dict[str, list[Answer]] = {question.name: [] for question in self.questions}
+        for window in windows:
+            spent = {name: diary.spent(window.start_ns, window.end_ns) for name, diary in told.items()}
+            truth = Told(spent, window.end_ns - window.start_ns, window.batch.stopped_ns)
+            for question in self.questions:
+                if answer := question.answer(window.rows, truth):
+                    answers[question.name].append(answer)
+        return answers
+
+
+def within(*functions: str) -> Callable[[Row], bool]:
+    return lambda row: any(function in row.functions for function in functions)
+
+
+def part(function: str, *of: str) -> Callable[[Row], Counted]:
+    """The samples in a function, of those in any of these (or, if there are none, of all)."""
+
+    def count(row: Row) -> Counted:
+        total = row.samples if not of or within(*of)(row) else 0
+        return (total if function in row.functions else 0), total
+
+    return count
+
+
+def state(letter: str, *of: str) -> Callable[[Row], Counted]:
+    """The samples in a state, of those in any of these functions (or of all)."""
+
+    def count(row: Row) -> Counted:
+        if of and not within(*of)(row):
+            return 0, 0
+        return getattr(row, letter), row.samples
+
+    return count
+
+
+def shares(spec: str) -> Program:
+    parts = [f"part_{share}" for share in spec.split("/")]
+
+    def question(name: str) -> Share:
+        return Share(
+            f"{name.removeprefix('part_')} %",
+            part(name, *parts),
+            lambda told: told.wall(name) / told.wall(*parts),
+        )
+
+    # Of two shares that add up, one says all.
+    asked = parts[:1] if len(parts) == 2 else parts
+    return Program("shares", (spec,), tuple(map(question, asked)))
+
+
+def lockstep(period_seconds: float) -> Program:
+    halves = ("part_first", "part_second")
+    question = Share(
+        "first half", part(halves[0], *halves), lambda told: told.wall(halves[0]) / told.wall(*halves)
+    )
+    return Program("lockstep", (str(period_seconds),), (question,), rate_hz=1 / period_seconds)
+
+
+def idle(percent: int) -> Program:
+    """Asleep until it has a CPU again; one that loses its CPU at work is not idle."""
+
+    def truth(told: Told) -> float:
+        return (told.wall("rest") - told.cpu("rest")) / told.wall("rest", "work")
+
+    return Program("idle", (str(percent),), (Share("idle", state("idle", "rest", "work"), truth),))
+
+
+def depths() -> Program:
+    levels = [3, 10, 25, 60, 120]
+    phases = [f"depth_{level}" for level in levels]
+
+    def question(level: int) -> Share:
+        def count(row: Row) -> Counted:
+            total = row.samples if "bottom" in row.functions else 0
+            return (total if row.functions.count("descend") == level else 0), total
+
+        return Share(f"depth {level}", count, lambda told: told.wall(f"depth_{level}") / told.wall(*phases))
+
+    def possible(functions: Sequence[str]) -> bool:
+        return "bottom" not in functions or functions.count("descend") in levels
+
+    return Program("depths", (), (*map(question, levels), MeanDepth("mean depth", levels)), possible)
+
+
+def chains(kind: str) -> Program:
+    def truth(told: Told) -> float:
+        return told.wall("deep") / told.wall("deep", "shallow")
+
+    share = Share("deep", part("deep", "deep", "shallow"), truth)
+    return Program("chains", (kind,), (_last_name(share),), legal.chain_is_legal)
+
+
+def _last_name(share: Share) -> Share:
+    """Functions by the last part of their names: 3.11 and later give the whole path to a nested one."""
+
+    def count(row: Row) -> Counted:
+        names = tuple(function.rpartition(".")[2] for function in row.functions)
+        return share.count(Row(names, row.idle, row.running, row.gil))
+
+    return Share(share.name, count, share.truth)
+
+
+def threads() -> Program:
+    def busy(thread: str) -> Callable[[Told], tuple[float, float]]:
+        def truth(told: Told) -> tuple[float, float]:
+            # While the holder of the GIL stands still for the sampler, no tick can see what the others do.
+            wall = told.wall("work", "rest", thread=thread) * (1 - told.stopped_ns / told.seconds_ns)
+            # In the queue for a CPU it is idle if it comes from waiting for the GIL, else not.
+            cpu = told.cpu("work", "rest", thread=thread)
+            return cpu / wall, (cpu + told.queued("work", thread=thread)) / wall
+
+        return truth
+
+    def holding(told: Told) -> tuple[float, float]:
+        cpu, most = (
+            [told.cpu("work", thread=thread) + queued(thread) for thread in ("often", "seldom")]
+            for queued in (lambda _thread: 0, lambda thread: told.queued("work", thread=thread))
+        )
+        return cpu[0] / (cpu[0] + most[1]), most[0] / (most[0] + cpu[1])
+
+    def gil(row: Row) -> Counted:
+        total = row.gil if within("often", "seldom")(row) else 0
+        return (total if "often" in row.functions else 0), total
+
+    def not_idle(function: str) -> Callable[[Row], Counted]:
+        def count(row: Row) -> Counted:
+            asked = function in row.functions and within("work", "rest", "work_in_c")(row)
+            return (row.running + row.gil, row.samples) if asked else (0, 0)
+
+        return count
+
+    questions = (
+        Share("GIL: often of both", gil, holding),
+        *(
+            Share(f"{thread} not idle", not_idle(thread), busy(thread))
+            for thread in ("often", "seldom", "digest")
+        ),
+        Share("waiting idle", state("idle", "waiting"), lambda _told: 1.0),
+    )
+    return Program("threads", (), questions, rate_hz=200)
+
+
+def released() -> Program:
+    phases = ("python", "released", "rest")
+
+    def share(name: str, count: Callable[[Row], Counted], truth: Callable[[Told], float]) -> Share:
+        return Share(name, count, lambda told: truth(told) / told.wall(*phases))
+
+    questions = (
+        share("gil", state("gil", *phases), lambda told: told.wall("python")),
+        share("running", state("running", *phases), lambda told: told.wall("released") + told.cpu("rest")),
+        share("idle", state("idle", *phases), lambda told: told.wall("rest") - told.cpu("rest")),
+    )
+    return Program("released", (), questions)
+
+
+def calls(kind: str) -> Program:
+    return Program("calls", (kind,), (), legal.call_is_legal(kind), rate_hz=2000)
+
+
+CALLS = [calls(kind) for kind in legal.BELOW]
+TRUTHS = [
+    shares("70/30"),
+    shares("1/3/10/30/56"),
+    lockstep(0.0025),
+    *(idle(percent) for percent in (10, 50, 90)),
+    depths(),
+    chains("generators"),
+    chains("coroutines"),
+    threads(),
+    released(),
+]

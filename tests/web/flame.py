@@ -1,0 +1,46 @@
+"""Reading and using a flame graph from outside: by its draw list, as a person would by eye."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page
+
+ROW_PIXELS = 20
+
+
+def graph(page: Page, which: int = 0) -> Locator:
+    return page.locator(".flame").nth(which)
+
+
+def boxes(page: Page, which: int = 0) -> list[dict[str, Any]]:
+    """The draw list, once something has been drawn."""
+    graph(page, which).locator("canvas[data-drawn]").wait_for()
+    found: list[dict[str, Any]] = graph(page, which).evaluate("host => host.boxes()")
+    return found
+
+
+def outline(page: Page, which: int = 0) -> list[str]:
+    """Each box as `level name`, in the order of the tree."""
+    return [f"{box['level']} {box['name']}" for box in boxes(page, which)]
+
+
+def box(page: Page, name: str, which: int = 0) -> dict[str, Any]:
+    return next(each for each in boxes(page, which) if each["name"].startswith(name))
+
+
+def click(page: Page, name: str, which: int = 0) -> None:
+    """Click the middle of the first box whose name begins so."""
+    target = box(page, name, which)
+    position = {"x": target["x"] + target["width"] / 2, "y": (target["level"] + 0.5) * ROW_PIXELS}
+    graph(page, which).locator("canvas").click(position=position)  # type: ignore[arg-type]
+
+
+def hover(page: Page, name: str, which: int = 0) -> str:
+    """Point at a box; returns what the tooltip says."""
+    target = box(page, name, which)
+    position = {"x": target["x"] + target["width"] / 2, "y": (target["level"] + 0.5) * ROW_PIXELS}
+    graph(page, which).locator("canvas").hover(position=position)  # type: ignore[arg-type]
+    tooltip = graph(page, which).locator(".flame-tooltip")
+    tooltip.wait_for()
+    return tooltip.inner_text()

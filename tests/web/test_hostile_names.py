@@ -1,0 +1,59 @@
+"""Names and labels come from anywhere: they are shown as text and never run."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from playwright.sync_api import expect
+
+from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.flame import boxes, click, hover, outline
+from tests.web.profiles import HOSTILE
+
+URL = f"/s/{quote(HOSTILE_SERVICE, safe='')}"
+
+
+def test_hostile_names_are_drawn_listed_and_pointed_at_as_they_are(shop: str, open_page: Open) -> None:
+    page = open_page(shop)
+    page.get_by_text(HOSTILE_SERVICE, exact=True).click()
+    expect(page.get_by_role("heading", name=HOSTILE_SERVICE)).to_be_visible()
+    drawn = {each["name"] for each in boxes(page)}
+    assert drawn == {"total", "main (app.py)", *(name.replace("%3B", ";") for name in HOSTILE)}
+    assert "<img src=x onerror=alert(1)>" in hover(page, "<img")
+    assert "שלום" in hover(page, "\u202e")
+    page.get_by_role("button", name="Table").click()
+    expect(page.get_by_role("button", name="<img src=x onerror=alert(1)>")).to_be_visible()
+    assert page.locator("main img, main script, main b").count() == 0
+
+
+def test_a_name_of_two_thousand_characters_can_be_zoomed_and_searched(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}{URL}")
+    click(page, "xxxx")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    page.get_by_role("button", name="Find everywhere").click()
+    expect(page.locator(".matched")).to_contain_text("1 frame · 100.0 %")
+    page.reload()
+    assert len(outline(page)) == 3
+
+
+def test_hostile_labels_can_be_compared_and_reloaded(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}{URL}/compare?a=version%3A1%3B2&b=match%3A")
+    expect(page.locator(".verdict")).to_contain_text("no difference beyond counting noise")
+    page.reload()
+    expect(page.locator(".verdict")).to_contain_text("no difference beyond counting noise")
+
+
+def test_a_stack_of_3500_frames_is_drawn_scrolled_and_collapsed(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/deep")
+    drawn = boxes(page)
+    assert len(drawn) == 3501
+    page.locator(".flame canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.locator(".flame-scroll").evaluate("host => { host.scrollTop = host.scrollHeight }")
+    page.get_by_role("button", name="Collapse recursion").click()
+    assert len(boxes(page)) == 3501
+    page.get_by_role("button", name="Inverted").click()
+    assert len(boxes(page)) == 3501
+    page.get_by_role("button", name="Table").click()
+    expect(page.locator(".panel tbody tr")).to_have_count(2)
+    expect(page.locator(".panel tbody tr").filter(has_text="even")).to_contain_text("100.0 %")

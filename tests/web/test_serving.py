@@ -1,0 +1,139 @@
+"""How the pages are served: policy, prefix, compression, speedscope, and no UI at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from playwright.sync_api import expect
+
+from sidelight.collector import ui
+from tests.running import collector
+from tests.web.conftest import Open
+from tests.web.flame import boxes
+from tests.web.profiles import BEFORE, send, windows
+
+
+def fetch(url: str, **headers: str) -> tuple[bytes, dict[str, str]]:
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read(), dict(answer.headers)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/services", "/s/shop", "/s/shop/compare?a=x", "/s/shop/depth", "/s/a%2Fb"]
+)
+def test_every_page_is_sent_with_the_strict_policy_and_checked_for_changes(shop: str, path: str) -> None:
+    _, headers = fetch(shop + path)
+    assert headers["Content-Security-Policy"] == (
+        "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+        "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "
+        "script-src 'self'; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    assert headers["Cache-Control"] == "no-cache"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_hashed_files_are_kept_for_ever_and_sent_compressed(shop: str) -> None:
+    page, _ = fetch(shop)
+    script = re.search(r'src="([^"]+\.js)"', page.decode())
+    assert script
+    plain, headers = fetch(shop + script[1])
+    assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert headers["Content-Type"].startswith("text/javascript")
+    smaller, headers = fetch(shop + script[1], **{"Accept-Encoding": "br"})
+    assert headers["Content-Encoding"] == "br"
+    assert len(smaller) < 80_000 < len(plain)
+
+
+def test_only_built_files_can_be_named(shop: str) -> None:
+    for path in (
+        "/assets/../index.html",
+        "/assets/%2e%2e%2findex.html",
+        "/assets/nothing.js",
+        "/speedscope/..%2findex.html",
+    ):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            fetch(shop + path)
+        assert refused.value.code == 404
+        assert json.load(refused.value)["error"] == "not_found"
+
+
+def test_open_in_speedscope_shows_the_profile_there(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    link = page.get_by_role("link", name="Open in speedscope")
+    target = link.get_attribute("href")
+    assert target
+    assert link.get_attribute("target") == "_blank"
+    speedscope = open_page(shop + target, expected="GPU stall due to ReadPixels")
+    expect(speedscope.get_by_text("Left Heavy")).to_be_visible()
+    expect(speedscope).to_have_title(re.compile("shop"))
+    expect(speedscope.locator("canvas").first).to_be_visible()
+
+
+def test_exports_take_away_what_is_in_view(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
+    boxes(page)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Folded").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 960
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Speedscope file").click()
+    assert json.loads(Path(download.value.path()).read_text())["shared"]["frames"]
+
+
+def test_everything_works_below_a_path_prefix(tmp_path: Path, open_page: Open) -> None:
+    with collector(tmp_path, str(tmp_path / "store"), "--path-prefix", "/tools/profiles") as running:
+        home = f"{running.url}/tools/profiles"
+        send(home, windows("shop", "v1", BEFORE))
+        page = open_page(home)
+        page.get_by_role("link", name="shop", exact=True).click()
+        assert boxes(page)
+        assert page.url.startswith(f"{home}/s/shop")
+        page.reload()
+        assert boxes(page)
+        target = page.get_by_role("link", name="Open in speedscope").get_attribute("href")
+        assert target
+        assert target.startswith("/tools/profiles/speedscope/")
+        speedscope = open_page(running.url + target, expected="GPU stall due to ReadPixels")
+        expect(speedscope.get_by_text("Left Heavy")).to_be_visible()
+
+
+def test_without_a_built_ui_the_page_says_how_to_build_it() -> None:
+    async def answers() -> list[tuple[int, str]]:
+        app = web.Application()
+        app.add_routes(ui.routes())
+        async with TestClient(TestServer(app)) as client:
+            paths = ("/", "/services", "/s/shop", "/speedscope/")
+            return [
+                (answer.status, await answer.text()) for answer in [await client.get(path) for path in paths]
+            ]
+
+    # In a thread of its own: the browser's loop runs in this one.
+    with ThreadPoolExecutor(1) as thread:
+        for status, text in thread.submit(asyncio.run, answers()).result():
+            assert status == 404
+            assert "make ui" in text
+
+
+def test_the_package_is_looked_in_before_the_source_tree(tmp_path: Path) -> None:
+    for place in ("package", "source"):
+        for folder in ("assets", "speedscope"):
+            (tmp_path / place / folder).mkdir(parents=True)
+        (tmp_path / place / "index.html").write_text(place)
+        (tmp_path / place / "speedscope" / "index.html").write_text("<head></head>")
+    assert ui.find((tmp_path / "nowhere", tmp_path / "package", tmp_path / "source")) is not None
+    found = ui.find((tmp_path / "package", tmp_path / "source"))
+    assert found is not None
+    assert found.page == "package"
+    assert ui.find((tmp_path / "nowhere",)) is None

@@ -1,0 +1,124 @@
+/** The collector's answers, as /api/v1/openapi describes them. Times are RFC 3339 or epoch seconds as noted. */
+
+export interface Basis {
+  readonly windows: number;
+  readonly pods: number;
+  readonly samples: number;
+  /** Stored segments that should have been added up and could not be read. */
+  readonly unreadable_segments?: number;
+}
+
+export interface VersionRow extends Basis {
+  readonly version: string;
+  readonly first_seen: string | number;
+  readonly last_seen: string | number;
+  readonly cpu_cores: number | null;
+}
+
+export interface ServiceRow extends Basis {
+  readonly service: string;
+  readonly first_seen: string | number;
+  readonly last_seen: string | number;
+  readonly cpu_cores: number | null;
+  readonly versions: readonly VersionRow[];
+}
+
+export interface ServicesAnswer {
+  readonly services: readonly ServiceRow[];
+  readonly basis: Basis;
+}
+
+/** How well was watched; null where no window tells. */
+export interface Quality {
+  readonly readers: readonly string[];
+  readonly coverage: number | null;
+  readonly failed_share: number | null;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly stops: number;
+  readonly stopped_seconds: number;
+  readonly stopped_share: number | null;
+  readonly longest_stop_seconds: number;
+  readonly other_samples: number;
+  readonly paused_seconds: number;
+  readonly reduced: readonly string[];
+}
+
+export interface TimelineAnswer {
+  readonly step_seconds: number;
+  readonly start: readonly number[];
+  readonly seconds: readonly number[];
+  readonly pod_seconds: readonly number[];
+  readonly samples: readonly number[];
+  readonly windows: readonly number[];
+  readonly pods: readonly number[];
+  readonly coverage: readonly (number | null)[];
+  readonly stopped_share: readonly (number | null)[];
+  readonly modes: readonly string[];
+  readonly quality: Quality;
+  readonly versions: readonly { readonly version: string; readonly first_seen: string | number; readonly last_seen: string | number }[];
+  readonly basis: Basis;
+}
+
+export interface Side extends Basis {
+  readonly selector: string;
+  readonly from: string | number;
+  readonly until: string | number;
+  readonly seconds: number;
+  readonly pod_seconds: number;
+  readonly states: { readonly idle: number; readonly running: number; readonly gil: number };
+  readonly idle_share: number | null;
+  readonly target_cpu_seconds: number;
+  readonly truncated_samples: number;
+  readonly modes: readonly string[];
+  readonly samplers: readonly string[];
+  readonly pythons: readonly string[];
+  readonly missing_states: readonly string[];
+  readonly periods_us: readonly number[];
+  readonly quality: Quality;
+}
+
+export interface FlameAnswer {
+  readonly names: readonly string[];
+  readonly level: readonly number[];
+  readonly name: readonly number[];
+  readonly sides: readonly (Side & { readonly self_us: readonly number[]; readonly self_samples: readonly number[] })[];
+  readonly pruned: { readonly nodes: number; readonly limit: number | null };
+  readonly basis: Basis;
+}
+
+export interface DepthSide extends Side {
+  readonly depth: readonly number[];
+  readonly samples_at: readonly number[];
+  readonly mean: number | null;
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly p99: number | null;
+  readonly max: number | null;
+}
+
+export interface DepthAnswer {
+  readonly sides: readonly DepthSide[];
+  readonly largest_gap: { readonly depth: number; readonly gap: number } | null;
+  readonly basis: Basis;
+}
+
+export interface LabelsAnswer {
+  readonly labels: readonly string[];
+}
+
+export interface ValuesAnswer {
+  readonly values: readonly string[];
+}
+
+export interface StatusAnswer {
+  readonly version: string;
+  readonly store: { readonly kind: string; readonly ok: boolean };
+  readonly windows_acknowledged: number;
+  readonly last_ingest: string | null;
+  readonly sidecars: readonly { readonly pod: string; readonly service: string; readonly last_seen: string | number }[];
+}
+
+/** Epoch seconds of a time in an answer. */
+export function epoch(time: string | number): number {
+  return typeof time === "number" ? time : Date.parse(time) / 1000;
+}

@@ -1,0 +1,44 @@
+import { useEffect, useState } from "preact/hooks";
+import { place } from "./location.ts";
+import { Copying } from "./parts/copying.tsx";
+import { Header } from "./parts/header.tsx";
+import { openHelp } from "./parts/help.tsx";
+import { useKeys } from "./parts/keys.ts";
+import { Link } from "./parts/basics.tsx";
+import { Compare } from "./pages/compare.tsx";
+import { Depth } from "./pages/depth.tsx";
+import { Service } from "./pages/service.tsx";
+import { Services } from "./pages/services.tsx";
+import { START, type Place } from "./url.ts";
+
+/** `turn` counts the presses of Refresh: a page asks again when it grows. */
+export function App() {
+  const [turn, next] = useState(0);
+  const here = place.value;
+  useEffect(() => {
+    document.title = titleOf(here);
+  }, [here.page, here.service]);
+  useKeys({ "?": openHelp });
+  return (
+    <>
+      <a class="skip" href="#main">Skip to content</a>
+      <Header refresh={() => next((now) => now + 1)} />
+      <main id="main" tabIndex={-1}><Page here={here} turn={turn} key={`${here.page} ${here.service}`} /></main>
+      <Copying />
+    </>
+  );
+}
+
+function Page({ here, turn }: { here: Place; turn: number }) {
+  if (here.page === "services") return <Services turn={turn} />;
+  if (here.page === "service") return <Service turn={turn} />;
+  if (here.page === "compare") return <Compare turn={turn} />;
+  if (here.page === "depth") return <Depth turn={turn} />;
+  return <div class="card zero"><h1>No such page</h1><p><Link to={START}>See the services</Link></p></div>;
+}
+
+function titleOf(here: Place): string {
+  const service = here.service.slice(0, 80);
+  const names = { services: "Services", service, compare: `Compare ${service}`, depth: `Stack depth of ${service}`, unknown: "No such page" };
+  return `${names[here.page]} · Sidelight`;
+}

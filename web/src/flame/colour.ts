@@ -1,0 +1,69 @@
+import type { Change } from "./compare.ts";
+import { hash } from "./focus.ts";
+import { frameParts, packageOf } from "./packages.ts";
+
+/** A colour as 0xRRGGBB. */
+export type Rgb = number;
+
+/**
+ * A frame's colour: its package gives the hue, its function the shade, so one symbol always has one
+ * colour. The standard library is kept pale; frames without a file (`total`, `(other)`) are grey.
+ */
+export function frameColour(text: string): Rgb {
+  const owner = packageOf(text);
+  if (owner.kind === "none") return hsl(240, 0.03, 0.72);
+  const hue = HUES[Math.floor(spread(hash(owner.name, 7)) * HUES.length)];
+  const shade = spread(hash(frameParts(text).function, 11));
+  if (owner.kind === "stdlib") return hsl(205 + hue / 12, 0.16, 0.7 + shade * 0.1);
+  return hsl(hue, 0.58, 0.64 + shade * 0.12);
+}
+
+/** Hues that stay apart from each other and from the pale blue of the standard library. */
+const HUES = [12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334];
+
+export const NEUTRAL: Rgb = 0xc9ccd3;
+const MORE: Rgb = 0xe06b00;
+const LESS: Rgb = 0x1f74c4;
+
+/** Blue to orange on one scale: full colour at half and at twice; grey inside the counting noise. */
+export function changeColour(change: Change): Rgb {
+  if (change.direction === "same" || change.direction === "unknown") return NEUTRAL;
+  const strength = 0.25 + 0.75 * Math.min(Math.abs(change.doublings), 1);
+  return mix(NEUTRAL, change.delta > 0 ? MORE : LESS, strength);
+}
+
+/** Black or white, whichever contrasts more with the fill (WCAG relative luminance). */
+export function inkOn(fill: Rgb): "#000" | "#fff" {
+  const linear = [fill >> 16, (fill >> 8) & 255, fill & 255].map((channel) => {
+    const part = channel / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.1791 ? "#000" : "#fff";
+}
+
+export const css = (colour: Rgb): string => `#${colour.toString(16).padStart(6, "0")}`;
+
+export function mix(from: Rgb, to: Rgb, part: number): Rgb {
+  let mixed = 0;
+  for (const shift of [16, 8, 0]) {
+    const a = (from >> shift) & 255;
+    const b = (to >> shift) & 255;
+    mixed |= Math.round(a + (b - a) * part) << shift;
+  }
+  return mixed;
+}
+
+/** Spreads a 32-bit hash over 0…1. */
+function spread(value: number): number {
+  const mixed = Math.imul(value ^ (value >>> 15), 0x2c1b3c6d);
+  return ((mixed ^ (mixed >>> 13)) >>> 0) / 0x1_0000_0000;
+}
+
+function hsl(hue: number, saturation: number, lightness: number): Rgb {
+  const reach = saturation * Math.min(lightness, 1 - lightness);
+  const channel = (offset: number) => {
+    const at = (offset + hue / 30) % 12;
+    return Math.round(255 * (lightness - reach * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
+  };
+  return (channel(0) << 16) | (channel(8) << 8) | channel(4);
+}

@@ -1,0 +1,63 @@
+import type { Tree } from "./tree.ts";
+
+/**
+ * A call path as a short word for the URL: two 32-bit hashes over the names from the root down, then
+ * the last frame's name so that a page can say what it looked for. The word depends on names alone,
+ * so it means the same path after a reload, in another time range and on both sides of a comparison.
+ */
+export function focusWord(tree: Tree, node: number): string {
+  if (node <= 0) return "";
+  const names: string[] = [];
+  for (let i = node, want = tree.level[node]; i >= 0 && want > 0; i--) {
+    if (tree.level[i] !== want) continue;
+    names.push(tree.names[tree.name[i]]);
+    want--;
+  }
+  let high = SEED_HIGH;
+  let low = SEED_LOW;
+  for (const name of names.reverse()) {
+    high = step(high, hash(name, SEED_HIGH));
+    low = step(low, hash(name, SEED_LOW));
+  }
+  return `${hex(high)}${hex(low)}.${[...names[names.length - 1].slice(0, 160)].slice(0, 80).join("")}`;
+}
+
+/** The node a focus word means: 0 for the empty word, -1 when the path is not in this tree. */
+export function findFocus(tree: Tree, word: string): number {
+  if (word === "") return 0;
+  const high = Number.parseInt(word.slice(0, 8), 16) | 0;
+  const low = Number.parseInt(word.slice(8, 16), 16) | 0;
+  const nameHigh = Int32Array.from(tree.names, (name) => hash(name, SEED_HIGH));
+  const nameLow = Int32Array.from(tree.names, (name) => hash(name, SEED_LOW));
+  const highAt = [SEED_HIGH];
+  const lowAt = [SEED_LOW];
+  for (let i = 1; i < tree.level.length; i++) {
+    const at = tree.level[i];
+    highAt[at] = step(highAt[at - 1], nameHigh[tree.name[i]]);
+    lowAt[at] = step(lowAt[at - 1], nameLow[tree.name[i]]);
+    if (highAt[at] === high && lowAt[at] === low) return i;
+  }
+  return -1;
+}
+
+/** The frame name a focus word was made with. */
+export const focusName = (word: string): string => word.slice(17);
+
+const SEED_HIGH = 0x811c9dc5 | 0;
+const SEED_LOW = 0x9747b28c | 0;
+const hex = (value: number) => (value >>> 0).toString(16).padStart(8, "0");
+
+/** FNV-1a over UTF-16 units. */
+export function hash(text: string, seed: number): number {
+  let value = seed;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return value;
+}
+
+/** Mixes a name into the hash of the path above it (murmur3's finaliser). */
+function step(path: number, name: number): number {
+  let value = Math.imul(path ^ name, 0xcc9e2d51);
+  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
+  return (value ^ (value >>> 16)) + 0x9e3779b9 | 0;
+}

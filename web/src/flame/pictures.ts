@@ -1,0 +1,95 @@
+import { microseconds, percent, plural, short, signedPercent } from "../numbers.ts";
+import { changeColour, css, frameColour, type Rgb } from "./colour.ts";
+import type { Change, Norm } from "./compare.ts";
+import type { Look } from "./draw.ts";
+import { packageOf } from "./packages.ts";
+import { changeAt, type Reading } from "./reading.ts";
+import type { Description } from "./tooltip.ts";
+
+/** The words of a difference; a profile cannot tell slower from called more often. */
+export function changeWords(change: Change): string {
+  if (change.direction === "same") return "within counting noise";
+  if (change.direction === "unknown") return "not comparable: one side has no samples";
+  if (change.direction === "new") return "new in B";
+  if (change.direction === "gone") return "gone in B";
+  const ratio = 2 ** change.doublings;
+  return `${ratio >= 1 ? "▲ takes more" : "▼ takes less"} time in B (${signedPercent(ratio - 1)})`;
+}
+
+export function normalised(us: number, divisor: number, norm: Norm): string {
+  if (divisor <= 0) return "no samples";
+  return norm === "rate" ? `${short((us / divisor) * 1000)} ms/s` : percent(us / divisor, 2);
+}
+
+/** Colours by package; one shade a function. */
+export function plainLook(names: readonly string[]): (name: number) => Look {
+  const known = new Map<number, Look>();
+  return (name) => {
+    let look = known.get(name);
+    if (!look) known.set(name, (look = { fill: frameColour(names[name]), label: names[name], hatch: "" }));
+    return look;
+  };
+}
+
+export function changeLook(reading: Reading): (node: number) => Look {
+  const known = new Map<number, Look>();
+  return (node) => {
+    let look = known.get(node);
+    if (!look) {
+      const change = changeAt(reading, node);
+      const text = reading.tree.names[reading.tree.name[node]];
+      const sign = change.direction === "more" ? "▲ " : change.direction === "less" ? "▼ " : "";
+      const hatch = change.direction === "new" || change.direction === "gone" ? change.direction : "";
+      known.set(node, (look = { fill: changeColour(change), label: sign + text, hatch }));
+    }
+    return look;
+  };
+}
+
+/** A frame in numbers: for the tooltip, the line under the graph and the live region. */
+export function describe(reading: Reading, norm: Norm, node: number): Description {
+  const { tree, us, samples, divisor } = reading;
+  const title = tree.names[tree.name[node]];
+  const rows: [string, string][] = [];
+  for (let side = 0; side < us.length; side++) {
+    const whole = us[side][0];
+    const share = whole > 0 ? us[side][node] / whole : 0;
+    const rate = us.length > 1 && norm === "rate" ? `${normalised(us[side][node], divisor[side], norm)} · ` : "";
+    const what = us.length > 1 ? `${"AB"[side]} ` : "";
+    rows.push([`${what}total`, `${rate}${percent(share, 2)} · ${microseconds(us[side][node])} · ${plural(samples[side][node], "sample")}`]);
+    rows.push([`${what}self`, `${microseconds(tree.self[side][node])} · ${plural(tree.samples[side][node], "sample")}`]);
+  }
+  if (us.length === 2) rows.push(["change", changeWords(changeAt(reading, node))]);
+  rows.push(["depth", String(tree.level[node])]);
+  return { title, rows };
+}
+
+export const sentence = ({ title, rows }: Description): string =>
+  `${title.slice(0, 200)}: ${rows.map(([name, value]) => `${name} ${value.replaceAll(" · ", ", ")}`).join("; ")}.`;
+
+export interface LegendEntry {
+  readonly name: string;
+  readonly colour: string;
+  readonly share: number;
+}
+
+/** The packages in which most of a subtree's time was spent, widest first. */
+export function packageLegend(reading: Reading, top: number, most: number): LegendEntry[] {
+  const { tree, shape } = reading;
+  const spent = new Map<string, { us: number; fill: Rgb }>();
+  let whole = 0;
+  const packageByName = tree.names.map((name) => packageOf(name).name);
+  for (let i = top; i < shape.end[top]; i++) {
+    const us = tree.self.reduce((all, self) => all + self[i], 0);
+    if (us === 0) continue;
+    whole += us;
+    const owner = packageByName[tree.name[i]];
+    const entry = spent.get(owner);
+    if (entry) entry.us += us;
+    else spent.set(owner, { us, fill: frameColour(tree.names[tree.name[i]]) });
+  }
+  return [...spent]
+    .sort((a, b) => b[1].us - a[1].us)
+    .slice(0, most)
+    .map(([name, { us, fill }]) => ({ name: name === "" ? "(other) and frames without a file" : name, colour: css(fill), share: whole > 0 ? us / whole : 0 }));
+}

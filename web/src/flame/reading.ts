@@ -1,0 +1,70 @@
+import { collapseRecursion } from "./collapse.ts";
+import { changeOf, divisors, meanOf, type Change, type Norm } from "./compare.ts";
+import { invert } from "./invert.ts";
+import { shapeOf, totals, type Shape, type Tree } from "./tree.ts";
+
+/** How a tree is looked at. */
+export interface Lens {
+  readonly invert: boolean;
+  readonly collapse: boolean;
+  readonly norm: Norm;
+}
+
+/** A tree with everything that drawing, tables and tooltips add up from it. */
+export interface Reading {
+  readonly tree: Tree;
+  readonly shape: Shape;
+  /** Microseconds and samples per side and node, callees included. */
+  readonly us: readonly Float64Array[];
+  readonly samples: readonly Float64Array[];
+  /** What decides widths: microseconds of one side, or the mean of two normalised sides. */
+  readonly total: Float64Array;
+  readonly divisor: readonly number[];
+}
+
+export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Reading {
+  const wholes = tree.self.map(sum);
+  const divisor = divisors(lens.norm, podSeconds, wholes);
+  const folded = lens.collapse ? collapseRecursion(tree) : tree;
+  const shown = lens.invert ? invert(folded, meanOf(folded.self, divisor)) : folded;
+  const us = shown.self.map((self) => totals(shown.level, self));
+  return {
+    tree: shown,
+    shape: shapeOf(shown.level),
+    us,
+    samples: shown.samples.map((self) => totals(shown.level, self)),
+    total: meanOf(us, divisor),
+    divisor,
+  };
+}
+
+/** The change of one node, callees included. */
+export function changeAt(reading: Reading, node: number): Change {
+  const { us, samples, divisor } = reading;
+  return changeOf([us[0][node], us[1][node]], [samples[0][node], samples[1][node]], divisor);
+}
+
+/** Marks the nodes whose change is new, gone, or at least half or twice, so that narrow ones stay visible. */
+export function markChanges(reading: Reading): Uint8Array {
+  const mark = new Uint8Array(reading.tree.level.length);
+  for (let i = 1; i < mark.length; i++) {
+    const { direction, doublings } = changeAt(reading, i);
+    if (direction !== "same" && direction !== "unknown" && Math.abs(doublings) >= 1) mark[i] = 1;
+  }
+  return mark;
+}
+
+/** How many marked nodes lie before each node, one entry more than nodes. */
+export function countBefore(...marks: readonly (Uint8Array | null)[]): Uint32Array | null {
+  const given = marks.filter((mark) => mark !== null);
+  if (given.length === 0) return null;
+  const before = new Uint32Array(given[0].length + 1);
+  for (let i = 0; i < given[0].length; i++) before[i + 1] = before[i] + (given.some((mark) => mark[i] === 1) ? 1 : 0);
+  return before;
+}
+
+export function sum(column: Float64Array): number {
+  let all = 0;
+  for (const value of column) all += value;
+  return all;
+}

@@ -1,0 +1,86 @@
+/**
+ * A call tree as columns, in pre-order: node 0 is the root, a node's subtree follows it without a gap.
+ *
+ * `level[i]` is the depth of node i (root 0), `name[i]` indexes `names`. `self[side][i]` is microseconds
+ * of sampled time that ended in node i, `samples[side][i]` the samples behind it. One side is a flame
+ * graph, two are a comparison (baseline, comparison). Nothing here recurses: stacks may be thousands deep.
+ */
+export interface Tree {
+  readonly names: readonly string[];
+  readonly level: Int32Array;
+  readonly name: Int32Array;
+  readonly self: readonly Float64Array[];
+  readonly samples: readonly Float64Array[];
+}
+
+/** What follows from the levels alone: `end[i]` is one past node i's subtree, `parent[0]` is -1. */
+export interface Shape {
+  readonly end: Int32Array;
+  readonly parent: Int32Array;
+  readonly deepest: number;
+}
+
+export interface WireTree {
+  readonly names: readonly string[];
+  readonly level: readonly number[];
+  readonly name: readonly number[];
+  readonly sides: readonly { readonly self_us: readonly number[]; readonly self_samples: readonly number[] }[];
+}
+
+export function treeOf(wire: WireTree): Tree {
+  return {
+    names: wire.names,
+    level: Int32Array.from(wire.level),
+    name: Int32Array.from(wire.name),
+    self: wire.sides.map((side) => Float64Array.from(side.self_us)),
+    samples: wire.sides.map((side) => Float64Array.from(side.self_samples)),
+  };
+}
+
+export function shapeOf(level: Int32Array): Shape {
+  const count = level.length;
+  let deepest = 0;
+  for (let i = 0; i < count; i++) if (level[i] > deepest) deepest = level[i];
+  const end = new Int32Array(count);
+  const parent = new Int32Array(count);
+  const open = new Int32Array(deepest + 2).fill(-1);
+  let previous = -1;
+  for (let i = 0; i < count; i++) {
+    const at = level[i];
+    for (let above = previous; above >= at; above--) end[open[above]] = i;
+    parent[i] = at === 0 ? -1 : open[at - 1];
+    open[at] = i;
+    previous = at;
+  }
+  for (let above = previous; above >= 0; above--) end[open[above]] = count;
+  return { end, parent, deepest };
+}
+
+/** The sum of `self` over each node's subtree, in one pass from the back. */
+export function totals(level: Int32Array, self: Float64Array): Float64Array {
+  let deepest = 0;
+  for (let i = 0; i < level.length; i++) if (level[i] > deepest) deepest = level[i];
+  const below = new Float64Array(deepest + 2);
+  const total = new Float64Array(level.length);
+  for (let i = level.length - 1; i >= 0; i--) {
+    const at = level[i];
+    const sum = self[i] + below[at + 1];
+    below[at + 1] = 0;
+    below[at] += sum;
+    total[i] = sum;
+  }
+  return total;
+}
+
+/** The nodes from the root down to `node`, both included. */
+export function pathTo(shape: Shape, node: number): number[] {
+  const path: number[] = [];
+  for (let at = node; at >= 0; at = shape.parent[at]) path.push(at);
+  return path.reverse();
+}
+
+export function childrenOf(shape: Shape, node: number): number[] {
+  const children: number[] = [];
+  for (let child = node + 1; child < shape.end[node]; child = shape.end[child]) children.push(child);
+  return children;
+}

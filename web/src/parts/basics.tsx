@@ -1,0 +1,82 @@
+import type { ComponentChildren } from "preact";
+import type { Asked } from "../api/answer.ts";
+import type { Basis } from "../api/answers.ts";
+import type { Failure } from "../api/ask.ts";
+import { href, place } from "../location.ts";
+import { count, plural, seconds as duration } from "../numbers.ts";
+import { selectorOf } from "../selectors.ts";
+import type { Place } from "../url.ts";
+
+/** A link to another place inside the app. */
+export function Link({ to, children, current, class: looks, title }: {
+  to: Place; children: ComponentChildren; current?: boolean; class?: string; title?: string;
+}) {
+  return <a href={href(to)} data-inside="1" class={looks} title={title} aria-current={current ? "page" : undefined}>{children}</a>;
+}
+
+export function Segments<Value extends string>({ label, value, options, choose }: {
+  label: string; value: Value; options: readonly (readonly [Value, string, string?])[]; choose: (value: Value) => void;
+}) {
+  return (
+    <div class="segments" role="group" aria-label={label}>
+      {options.map(([option, text, title]) => (
+        <button key={option} type="button" aria-pressed={option === value} title={title} onClick={() => choose(option)}>{text}</button>
+      ))}
+    </div>
+  );
+}
+
+export function Toggle({ on, flip, children, title }: { on: boolean; flip: () => void; children: ComponentChildren; title?: string }) {
+  return <button type="button" class="toggle" aria-pressed={on} title={title} onClick={flip}>{children}</button>;
+}
+
+export function Trouble({ failure, again }: { failure: Failure; again: () => void }) {
+  const { service, query } = place.value;
+  return (
+    <div class="card trouble" role="alert">
+      <h2>{failure.message}</h2>
+      {failure.hint !== "" && <p>{failure.hint}</p>}
+      {failure.reason === "bad_selector" && <p>The whole selector was <code>{selectorOf(service, query)}</code></p>}
+      <p class="quiet">reason: <code>{failure.reason}</code></p>
+      <button type="button" class="primary" onClick={again}>Try again</button>
+    </div>
+  );
+}
+
+/** Shows an answer, its failure, or that it is on its way. */
+export function Show<Answer>({ asked, what, children }: { asked: Asked<Answer>; what: string; children: (answer: Answer) => ComponentChildren }) {
+  if (asked.failure && !asked.loading) return <Trouble failure={asked.failure} again={asked.again} />;
+  if (!asked.answer) return <div class="card waiting" role="status"><span class="spinner" aria-hidden="true" /> Loading {what}…</div>;
+  return <div class={asked.loading ? "answer stale" : "answer"} aria-busy={asked.loading}>{children(asked.answer)}</div>;
+}
+
+export function BasisLine({ basis, sampled, children }: { basis: Basis; sampled?: number; children?: ComponentChildren }) {
+  return (
+    <p class="basis">
+      {plural(basis.samples, "sample")} · {plural(basis.pods, "pod")} · {plural(basis.windows, "window")}
+      {sampled !== undefined && <> · sampled time {duration(sampled)}</>}
+      {children}
+    </p>
+  );
+}
+
+export function Notices({ said }: { said: readonly string[] }) {
+  if (said.length === 0) return null;
+  return (
+    <ul class="notices" aria-label="Before you read this">
+      {said.map((sentence) => <li key={sentence}>{sentence}</li>)}
+    </ul>
+  );
+}
+
+/** A share as a bar behind its number. */
+export function Bar({ part, children }: { part: number; children: ComponentChildren }) {
+  return (
+    <span class="bar">
+      <span class="fill" aria-hidden="true" style={{ width: `${Math.min(Math.max(part, 0), 1) * 100}%` }} />
+      <span>{children}</span>
+    </span>
+  );
+}
+
+export const Count = ({ value }: { value: number }) => <>{count(value)}</>;

@@ -1,0 +1,41 @@
+import { change, place, PREFIX } from "../location.ts";
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ["/", "search the frames"],
+  ["n  N", "next and previous match"],
+  ["← → ↑ ↓", "walk the frames (graph focused): siblings, caller, widest callee"],
+  ["Enter", "zoom into the selected frame"],
+  ["Esc  0", "the whole graph again"],
+  ["i", "invert: start from where the time is spent"],
+  ["r", "collapse recursion"],
+  ["x", "swap the sides of a comparison"],
+  ["c", "copy the selected stack"],
+  ["?", "this help"],
+];
+
+const dialog = () => document.querySelector<HTMLDialogElement>("#help");
+
+export const openHelp = (): void => dialog()?.showModal();
+
+export function Help() {
+  const on = place.value.keys;
+  return (
+    <dialog id="help" aria-labelledby="help-title">
+      <h2 id="help-title">Keyboard</h2>
+      <dl class="keys">
+        {KEYS.map(([key, meaning]) => (
+          <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>
+        ))}
+      </dl>
+      <label class="check">
+        <input type="checkbox" checked={on} onChange={() => change({ keys: !on }, "replace")} /> Single-key shortcuts on
+      </label>
+      <p class="quiet">
+        Everything you see is in the address: copy it to share the view, or use Share to fix relative times.
+        A frame counts where it was on the stack; “takes more time” can mean slower or called more often.
+        {" "}<a href={`${PREFIX}assets/licences.txt`}>Licences of what these pages are made of</a>
+      </p>
+      <form method="dialog"><button class="primary">Close</button></form>
+    </dialog>
+  );
+}

@@ -1,0 +1,25 @@
+import type { Norm } from "../flame/compare.ts";
+import { changeLook, describe, plainLook } from "../flame/pictures.ts";
+import type { Reading } from "../flame/reading.ts";
+import type { Picture } from "../flame/view.ts";
+
+/** What a graph shows of a reading: its only side, one of two, or their difference. */
+export type Kind = "single" | "a" | "b" | "difference";
+
+export function paint(
+  kind: Kind, reading: Reading, names: readonly string[], norm: Norm, seen: Pick<Picture, "focus" | "hit" | "marksBefore">,
+): Picture {
+  const { tree, shape } = reading;
+  const byName = plainLook(tree.names);
+  const side = kind === "b" ? 1 : 0;
+  const title = kind === "difference" ? "Differential flame graph, A to B" : kind === "single" ? "Flame graph" : `Flame graph of ${names[side]}`;
+  return {
+    tree,
+    shape,
+    total: kind === "difference" ? reading.total : reading.us[side],
+    look: kind === "difference" ? changeLook(reading) : (node) => byName(tree.name[node]),
+    describe: (node) => describe(reading, norm, node),
+    label: `${title}: ${tree.level.length - 1} call paths, ${shape.deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`,
+    ...seen,
+  };
+}

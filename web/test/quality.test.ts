@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Quality } from "../src/api/answers.ts";
+import { rates, remarks, type Watched } from "../src/quality.ts";
+
+const QUALITY: Quality = {
+  readers: ["own"], coverage: 0.998, failed_share: 0.002, errors: { moved: 18, slow: 2 }, stops: 400, stopped_seconds: 0.07, stopped_share: 0.0007,
+  longest_stop_seconds: 0.00031, other_samples: 0, paused_seconds: 0, reduced: [],
+};
+
+const watched = ({ quality, ...changes }: Partial<Omit<Watched, "quality">> & { quality?: Partial<Quality> } = {}): Watched => ({
+  modes: ["gil"], periods_us: [10_000], states: { idle: 900, running: 0, gil: 100 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
+});
+
+const line = (of: Watched) => remarks(of).map(({ text, doubt }) => (doubt ? `! ${text}` : text));
+
+test("mode, rate, coverage and time lost are always said, and what went wrong if anything did", () => {
+  assert.deepEqual(line(watched()), [
+    "mode gil, own reader", "100 Hz", "coverage 99.8 %", "time lost 0.070 %, longest stop 310 µs", "0.2 % of ticks failed",
+  ]);
+  assert.match(remarks(watched())[4].why, /moved 18, slow 2/);
+  assert.deepEqual(line(watched({ quality: { coverage: 1, failed_share: 0, errors: {}, stops: 0, stopped_share: 0 } })).slice(2), ["coverage 100 %", "time lost 0 (no stops)"]);
+});
+
+test("stacks that may be wrong, a fallback and a low coverage are marked in words", () => {
+  assert.equal(line(watched({ modes: ["nonblocking"], quality: { readers: ["py-spy"] } }))[0], "! mode nonblocking: stacks may be wrong, py-spy reader");
+  assert.deepEqual(line(watched({ modes: ["command"], quality: { readers: [], coverage: 0.5, stopped_share: null, failed_share: 0 } })), [
+    "! mode command: fallback", "100 Hz", "! coverage 50.0 % (low)", "time lost not counted",
+  ]);
+  assert.deepEqual(line(watched({ modes: ["gil", "nonblocking"], quality: { readers: [] } })).slice(0, 2), ["mode gil", "! mode nonblocking: stacks may be wrong"]);
+});
+
+test("what nobody told is not made up", () => {
+  const silent = { readers: [], coverage: null, failed_share: null, errors: {}, stopped_share: null };
+  assert.deepEqual(line(watched({ modes: [], quality: silent })), ["mode not told", "100 Hz", "coverage not told", "time lost not counted"]);
+});
+
+test("why there are fewer ticks, and samples without their stack, are said", () => {
+  const said = line(watched({ periods_us: [10_000, 40_000], truncated_samples: 20, quality: { reduced: ["cgroup", "cpu", "new"], other_samples: 5, paused_seconds: 12 } }));
+  assert.equal(said[2], "fewer ticks than asked for (CPU limit, CPU budget, new)");
+  assert.deepEqual(said.slice(-3), ["2.0 % truncated", "0.5 % under (other)", "paused 12.0 s"]);
+});
+
+test("every remark says what it means", () => {
+  for (const of of [watched(), watched({ modes: ["new"] }), watched({ modes: [], quality: { coverage: null } })]) {
+    for (const { text, why } of remarks(of)) assert.ok(why.endsWith("."), text);
+  }
+});
+
+test("rates are said once and as a range", () => {
+  assert.equal(rates([10_000]), "100 Hz");
+  assert.equal(rates([1000, 10_101.01, 20_000]), "50–1000 Hz");
+});
