@@ -1,5 +1,6 @@
 """Batches follow each other without a gap, and nothing is lost between them."""
 
+import contextlib
 import threading
 import time
 from itertools import pairwise
@@ -53,14 +54,21 @@ def test_stopping_twice_gives_an_empty_batch(start, collect):
 
 def test_an_engine_ends_its_thread_when_it_and_its_sessions_are_dropped(start, wait_until):
     target = start("shares", 30)
+    others = sampling_threads()
     session = Engine().attach(target.pid, rate_hz=200)
-    assert "sidelight-sampl" in thread_names()
+    assert len(sampling_threads() - others) == 1
     del session
-    wait_until(lambda: "sidelight-sampl" not in thread_names())
+    wait_until(lambda: not sampling_threads() - others)
 
 
-def thread_names():
-    return [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+def sampling_threads():
+    """The ids of this process's sampling threads."""
+    found = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if (thread / "comm").read_text() == "sidelight-sampl\n":
+                found.add(thread.name)
+    return found
 
 
 def test_other_threads_run_while_a_session_attaches_samples_and_stops(start, wait_until):
