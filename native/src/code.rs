@@ -265,8 +265,16 @@ impl Codes {
             .map(|(address, length)| Span { address, length });
         let read = memory.read_many(&spans, &mut bytes);
         let first = |n: usize| if n < read { &bytes[n * TEXT..][..spans[n].length] } else { &[] };
-        let file = text::copy(&layout, memory, path, first(0))?;
-        let name = text::copy(&layout, memory, qualname, first(1))?;
+        let (mut file_bytes, mut name_bytes) = (Vec::new(), Vec::new());
+        let (file, name) = if at.has_version {
+            (text::copy(&layout, memory, path, first(0))?, text::copy(&layout, memory, qualname, first(1))?)
+        } else {
+            // The texts are made of the bytes that are compared later: the process may move while it is read.
+            file_bytes = text::raw(&layout, memory, path)?;
+            name_bytes = text::raw(&layout, memory, qualname)?;
+            let of = |address, raw: &[u8]| text::of_raw(&layout, memory, address, raw);
+            (of(path, &file_bytes)?, of(qualname, &name_bytes)?)
+        };
         // A name that is too long, or no text, has a shorter one of which the same may not be true.
         let name = match name.exact {
             true => name,
@@ -292,13 +300,11 @@ impl Codes {
             generation: 0,
         };
         if !at.has_version {
-            code.table = table;
-            code.name = text::raw(&layout, memory, qualname)?;
-            let bytes = text::raw(&layout, memory, path)?;
+            (code.table, code.name) = (table, name_bytes);
             let now = self.tick;
             let file = self.files.entry(path).or_insert(File { bytes: Vec::new(), tick: now, since: now });
-            if file.bytes != bytes {
-                *file = File { bytes, tick: now, since: now };
+            if file.bytes != file_bytes {
+                *file = File { bytes: file_bytes, tick: now, since: now };
             }
             code.file_since = file.since;
         }

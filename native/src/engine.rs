@@ -158,7 +158,7 @@ impl std::fmt::Debug for Newcomer {
 mod tests {
     use super::*;
     use crate::book::Book;
-    use crate::sample::{Gil, StackReader, ThreadStack};
+    use crate::sample::{Gil, StackReader, Stacks, ThreadStack};
     use crate::stack::Call;
     use crate::stop::Limits;
     use crate::target::Target;
@@ -189,13 +189,13 @@ mod tests {
             interpreter: usize,
             _: &mut dyn FnMut(i32) -> bool,
             book: &mut Book,
-        ) -> Result<Vec<ThreadStack>, Failure> {
+        ) -> Result<Stacks, Failure> {
             self.readings += 1;
             assert!(self.readings < self.panics_at, "as it was told to");
             thread::sleep(self.takes);
             let line = self.readings as i32;
             let frame = book.frame(&Call { function: "f", file: "f.py", line });
-            Ok(vec![ThreadStack {
+            let thread = ThreadStack {
                 thread_id: 7,
                 native_id: None,
                 interpreter,
@@ -204,7 +204,8 @@ mod tests {
                 stack: book.stack(&[frame], 9).0,
                 truncated: false,
                 failed: false,
-            }])
+            };
+            Ok(Stacks { threads: vec![thread], gil: Gil::default() })
         }
     }
 

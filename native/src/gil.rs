@@ -15,14 +15,14 @@
 
 use crate::book::Book;
 use crate::os_thread::Since;
-use crate::sample::{Failure, Gil, StackReader, ThreadStack};
+use crate::sample::{Failure, Gil, StackReader, Stacks, ThreadStack};
 use crate::stop::{Refusal, Stop, Stopper};
 use crate::threads::Threads;
 use std::time::Duration;
 
 /// A reading that was not true is made again after these pauses: a call that was found half entered needs
-/// nanoseconds to be entered, but its thread may have to wait for a CPU first.
-const PAUSES_US: [u64; 8] = [0, 0, 100, 200, 400, 800, 1600, 3200];
+/// nanoseconds to be entered, but its thread may have to wait for a CPU first, perhaps the one that reads it.
+const PAUSES_US: [u64; 8] = [20, 20, 100, 200, 400, 800, 1600, 3200];
 /// So often a thread without a CPU is read as it is; if it is given one each time, it is stopped.
 const ASK_FIRST: usize = 4;
 
@@ -42,7 +42,7 @@ pub enum Stillness {
     OfAll,
 }
 
-type Stacks = Result<Vec<ThreadStack>, Failure>;
+type Found = Result<Vec<ThreadStack>, Failure>;
 
 impl Reading<'_> {
     /// Reads all Python threads. `threads` must have been looked at just now; what has not run since it was last
@@ -51,7 +51,7 @@ impl Reading<'_> {
     /// # Errors
     /// `moved` if something ran at every try; `unstoppable`, `slow`, `traced`, `leaving` and `lock` from stopping;
     /// whatever the reader says.
-    pub fn read(&mut self, stillness: Stillness, stopper: &mut Stopper) -> Stacks {
+    pub fn read(&mut self, stillness: Stillness, stopper: &mut Stopper) -> Found {
         let interpreters = self.reader.interpreters()?;
         let mut stacks = Vec::new();
         let mut looked_again = false;
@@ -78,70 +78,94 @@ impl Reading<'_> {
     fn persist(
         &mut self,
         looked_again: &mut bool,
-        mut attempt: impl FnMut(&mut Self, usize) -> Stacks,
-    ) -> Stacks {
+        mut attempt: impl FnMut(&mut Self, usize) -> Found,
+    ) -> Found {
         let mut n = 0;
         loop {
             match attempt(self, n) {
                 Err(failure) if failure.again && n < PAUSES_US.len() => {}
                 done => return done,
             }
-            if PAUSES_US[n] > 0 {
-                std::thread::sleep(Duration::from_micros(PAUSES_US[n]));
-            }
+            std::thread::sleep(Duration::from_micros(PAUSES_US[n]));
             n += 1;
             self.threads.look().map_err(|error| Failure::new("leaving", &error))?;
             *looked_again = true;
         }
     }
 
-    fn attempt(&mut self, interpreter: usize, n: usize, stopper: &mut Stopper) -> Stacks {
+    fn attempt(&mut self, interpreter: usize, n: usize, stopper: &mut Stopper) -> Found {
+        if n < ASK_FIRST && self.threads.were_all_still() {
+            let stacks = self.read_one(interpreter)?;
+            return self.prove(stacks, interpreter, None);
+        }
         let gil = self.reader.gil(interpreter)?;
         if gil.holder == 0 {
             let working = self.threads.on_cpu();
             return match n == 0 || working.is_empty() {
-                true => self.read_free(interpreter, gil, None),
+                true => {
+                    let stacks = self.read_one(interpreter)?;
+                    self.prove(stacks, interpreter, None)
+                }
                 false => self.read_stopped(interpreter, &working, stopper),
             };
         }
         match self.os_thread(gil) {
             None => self.attempt_all(&[interpreter], n, stopper),
-            Some(tid) if self.threads.still(tid) && n < ASK_FIRST => self.read_still(interpreter, gil, tid),
+            Some(tid) if self.threads.still(tid) && n < ASK_FIRST => {
+                let stacks = self.read_one(interpreter)?;
+                self.prove(stacks, interpreter, None)
+            }
             Some(tid) => self.read_stopped(interpreter, &[tid], stopper),
         }
     }
 
     /// With these stopped.
-    fn read_stopped(&mut self, interpreter: usize, tids: &[i32], stopper: &mut Stopper) -> Stacks {
+    fn read_stopped(&mut self, interpreter: usize, tids: &[i32], stopper: &mut Stopper) -> Found {
         let stop = stopper.stop_these(tids).map_err(|refusal| refused(&refusal))?;
         self.reader.deadline(Some(stop.deadline()));
-        let stacks = self.read_while(interpreter, &stop);
+        let stacks = match self.read_one(interpreter) {
+            Ok(stacks) => self.prove(stacks, interpreter, Some(&stop)),
+            // Whatever was wrong, it moved.
+            Err(failure) => match self.reader.gil(interpreter) {
+                Ok(gil) if gil.holder != 0 && !self.os_thread(gil).is_some_and(|tid| stop.holds(tid)) => {
+                    Err(moved("another thread took the GIL"))
+                }
+                _ => Err(failure),
+            },
+        };
         self.reader.deadline(None);
         self.let_go(stop);
         stacks
     }
 
-    fn read_while(&mut self, interpreter: usize, stop: &Stop<'_>) -> Stacks {
-        let gil = self.reader.gil(interpreter)?;
-        match self.os_thread(gil) {
-            _ if gil.holder == 0 => self.read_free(interpreter, gil, Some(stop)),
-            Some(tid) if stop.holds(tid) => self.read_one(interpreter),
-            _ => Err(moved("another thread took the GIL")),
+    /// Whether a reading is true; perhaps some threads stand still.
+    fn prove(&mut self, stacks: Stacks, interpreter: usize, stop: Option<&Stop<'_>>) -> Found {
+        let Stacks { threads, gil } = stacks;
+        if gil.holder == 0 {
+            return self.prove_free(threads, gil, interpreter, stop);
         }
-    }
-
-    /// While the thread that holds the GIL has no CPU.
-    fn read_still(&mut self, interpreter: usize, gil: Gil, tid: i32) -> Stacks {
-        let stacks = self.read_one(interpreter)?;
-        match self.threads.since_look(tid) == Since::Still && self.reader.gil(interpreter)? == gil {
-            true => Ok(stacks),
-            false => Err(moved("the thread with the GIL ran while it was read")),
+        let holder = self.os_thread(gil);
+        match (holder, stop) {
+            (Some(tid), Some(stop)) if stop.holds(tid) => Ok(threads),
+            (_, Some(_)) => Err(moved("another thread took the GIL")),
+            // It had the GIL when the reading began: it still has it, and nobody else did.
+            (Some(tid), None) if self.threads.since_look(tid) == Since::Still => Ok(threads),
+            (None, None) if self.threads.were_all_still() && self.threads.are_all_still() => Ok(threads),
+            (_, None) => Err(moved("the thread with the GIL ran while it was read")),
         }
     }
 
     /// While nobody holds the GIL, and perhaps some are stopped.
-    fn read_free(&mut self, interpreter: usize, gil: Gil, stop: Option<&Stop<'_>>) -> Stacks {
-        let stacks = self.read_one(interpreter)?;
+    fn prove_free(
+        &mut self,
+        stacks: Vec<ThreadStack>,
+        gil: Gil,
+        interpreter: usize,
+        stop: Option<&Stop<'_>>,
+    ) -> Found {
+        if self.threads.only().is_some_and(|tid| self.threads.since_look(tid) == Since::Still) {
+            return Ok(stacks);
+        }
         let mut working = Vec::new();
         for thread in &stacks {
             let tid = self.threads.find(thread.native_id, thread.thread_id);
@@ -157,7 +181,7 @@ impl Reading<'_> {
             }
         }
         if !working.is_empty() {
-            let again = self.read_one(interpreter)?;
+            let again = self.read_one(interpreter)?.threads;
             let same =
                 |&(id, stack)| again.iter().any(|thread| thread.thread_id == id && thread.stack == stack);
             if !working.iter().all(same) {
@@ -171,7 +195,7 @@ impl Reading<'_> {
     }
 
     /// While no thread has a CPU, by itself or because all are stopped.
-    fn attempt_all(&mut self, interpreters: &[usize], n: usize, stopper: &mut Stopper) -> Stacks {
+    fn attempt_all(&mut self, interpreters: &[usize], n: usize, stopper: &mut Stopper) -> Found {
         if n < ASK_FIRST && self.threads.were_all_still() {
             let stacks = self.read_each(interpreters)?;
             return match self.threads.are_all_still() {
@@ -187,15 +211,15 @@ impl Reading<'_> {
         stacks
     }
 
-    fn read_each(&mut self, interpreters: &[usize]) -> Stacks {
+    fn read_each(&mut self, interpreters: &[usize]) -> Found {
         let mut stacks = Vec::new();
         for &interpreter in interpreters {
-            stacks.append(&mut self.read_one(interpreter)?);
+            stacks.append(&mut self.read_one(interpreter)?.threads);
         }
         Ok(stacks)
     }
 
-    fn read_one(&mut self, interpreter: usize) -> Stacks {
+    fn read_one(&mut self, interpreter: usize) -> Result<Stacks, Failure> {
         let threads = &*self.threads;
         let mut ran =
             |native_id| threads.find(Some(native_id), 0).is_none_or(|tid| threads.may_have_run(tid));
@@ -258,6 +282,8 @@ mod tests {
         /// Who holds the GIL at each look at it; the last one stays.
         holders: Vec<usize>,
         gil_looks: usize,
+        /// Does it go from one to another between any two looks?
+        switching: bool,
         /// The first readings fail, in passing.
         incomplete: usize,
         /// Is what the thread does at each reading another thing?
@@ -274,10 +300,16 @@ mod tests {
         fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
             let holder = self.holders[self.gil_looks.min(self.holders.len() - 1)];
             self.gil_looks += 1;
-            Ok(Gil { holder, native_id: Some(if holder == THREAD { self.tid } else { 1 }), switches: 0 })
+            let switches = if self.switching { self.gil_looks as u64 } else { 0 };
+            Ok(Gil { holder, native_id: Some(if holder == THREAD { self.tid } else { 1 }), switches })
         }
 
-        fn read(&mut self, _: usize, ran: &mut dyn FnMut(i32) -> bool, book: &mut Book) -> Stacks {
+        fn read(
+            &mut self,
+            _: usize,
+            ran: &mut dyn FnMut(i32) -> bool,
+            book: &mut Book,
+        ) -> Result<Stacks, Failure> {
             let stat = std::fs::read(format!("/proc/{}/stat", self.tid)).unwrap();
             let stands = crate::target::thread_state(&stat) == Some(b't');
             self.seen.push((stands, ran(self.tid)));
@@ -286,7 +318,8 @@ mod tests {
             }
             let line = if self.changing { self.seen.len() as i32 } else { 1 };
             let frame = book.frame(&crate::stack::Call { function: "f", file: "f.py", line });
-            Ok(vec![ThreadStack {
+            let gil = self.gil(MAIN)?;
+            let thread = ThreadStack {
                 thread_id: 7,
                 native_id: Some(self.tid),
                 interpreter: MAIN,
@@ -295,7 +328,8 @@ mod tests {
                 stack: book.stack(&[frame], 9).0,
                 truncated: false,
                 failed: false,
-            }])
+            };
+            Ok(Stacks { threads: vec![thread], gil })
         }
     }
 
@@ -318,6 +352,7 @@ mod tests {
                     tid,
                     holders: vec![0],
                     gil_looks: 0,
+                    switching: false,
                     incomplete: 0,
                     changing: false,
                     seen: Vec::new(),
@@ -330,7 +365,21 @@ mod tests {
 
         /// A process that waits all the time.
         fn asleep() -> Bench {
-            let mut bench = Bench::of("cat", &[]);
+            Bench::of("cat", &[]).fall_asleep()
+        }
+
+        /// One of two threads that wait all the time.
+        fn two_asleep() -> Bench {
+            let wait = "import threading as t; t.Thread(target=t.Event().wait).start(); t.Event().wait()";
+            let mut bench = Bench::of("python3", &["-c", wait]);
+            while bench.threads.look().is_ok() && bench.threads.only().is_some() {
+                std::thread::yield_now();
+            }
+            bench.fall_asleep()
+        }
+
+        fn fall_asleep(self) -> Bench {
+            let mut bench = self;
             let deadline = Instant::now() + Duration::from_secs(30);
             let mut looks = 0;
             while looks < 3 {
@@ -410,12 +459,12 @@ mod tests {
 
     #[test]
     fn a_gil_that_changes_hands_is_followed_for_a_while() {
-        let mut bench = Bench::asleep();
+        let mut bench = Bench::two_asleep();
         bench.reader.holders = vec![0, THREAD, 0, 0];
         bench.read(Stillness::OfTheGil).unwrap();
         assert_eq!(bench.reader.seen.len(), 2);
-        bench.reader.holders = (0..100).map(|n| if n % 2 == 0 { 0 } else { THREAD }).collect();
-        bench.reader.gil_looks = 0;
+        bench.reader.holders = vec![0];
+        bench.reader.switching = true;
         assert_eq!(bench.read(Stillness::OfTheGil), Err("moved"));
         assert_eq!(bench.stopper.stops.stops, 0);
     }

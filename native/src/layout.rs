@@ -5,7 +5,7 @@
 //! is offsetof and sizeof of the headers of 3.11.7, 3.12.1, 3.13.0 and 3.14.8; such structures do not change
 //! within a minor version.
 
-use crate::memory::{word, Fault, Memory};
+use crate::memory::{word, Fault, Memory, Span};
 use std::fmt;
 
 /// All offsets in bytes.
@@ -330,6 +330,18 @@ impl Layout {
         }
         found.reverse();
         Ok(found)
+    }
+
+    /// What tells whether these, the oldest first, still are all interpreters.
+    pub fn links<'a>(&self, known: &'a [usize]) -> impl Iterator<Item = Span> + 'a {
+        let (first, next) = (self.runtime.wrapping_add(self.interpreters), self.interpreter.next);
+        let links = known.iter().rev().map(move |known| known.wrapping_add(next));
+        std::iter::once(first).chain(links).map(|address| Span { address, length: WORD })
+    }
+
+    /// Whether they are, given what was read there.
+    pub fn are_linked(known: &[usize], links: &[u8]) -> bool {
+        known.iter().rev().chain([&0]).enumerate().all(|(n, &to)| word(links, n * WORD) == to)
     }
 
     fn as_told(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, Unknown> {

@@ -25,6 +25,7 @@ pub mod os;
 pub mod os_thread;
 pub mod own;
 pub mod paths;
+pub mod place;
 pub mod priority;
 pub mod reader;
 pub mod ring;

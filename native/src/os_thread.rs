@@ -39,6 +39,8 @@ struct Seen {
     /// It was on no CPU.
     still: bool,
     busy: bool,
+    /// By a signal: state T.
+    stopped: bool,
 }
 
 /// How often a thread left a CPU.
@@ -46,6 +48,16 @@ struct Seen {
 struct GaveUp {
     willingly: u64,
     unwillingly: u64,
+}
+
+/// What a look at a thread tells of the time since the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It was on no CPU.
+    Still,
+    Ran,
+    /// It is no more.
+    Gone,
 }
 
 /// What became of a thread since it was looked at.
@@ -64,19 +76,20 @@ impl OsThread {
         OsThread { schedstat: file("schedstat"), status: file("status"), seen: None, read_at: None }
     }
 
-    /// False if the thread is no more.
-    ///
     /// `status` has some 1,500 bytes, with hundreds of CPUs 2,000 more.
-    pub fn look(&mut self) -> bool {
-        let runs = self.runs();
-        if runs.is_some() && self.seen.is_some_and(|seen| seen.still && seen.runs == runs) {
-            return true;
+    pub fn look(&mut self) -> Look {
+        let before = self.runs();
+        if before.is_some() && self.seen.is_some_and(|seen| seen.still && seen.runs == before) {
+            return Look::Still;
         }
-        let status = self.status.read::<8192, _>(parse_status).flatten();
+        let Some((letter, gave_up)) = self.status.read::<8192, _>(parse_status).flatten() else {
+            self.seen = None;
+            return Look::Gone;
+        };
         // After `status`: a thread that had got as many CPUs as it gave up, and has got no more, has none.
-        let runs = self.runs();
-        self.seen = status.map(|(letter, gave_up)| Seen::of(letter, runs, gave_up, self.seen));
-        self.seen.is_some()
+        let runs = if before == Some(gave_up.sum()) { self.runs() } else { before };
+        self.seen = Some(Seen::of(letter, runs, gave_up, self.seen));
+        Look::Ran
     }
 
     fn runs(&mut self) -> Option<u64> {
@@ -96,6 +109,16 @@ impl OsThread {
     /// Was on a CPU at the last look, as far as is known.
     pub fn on_cpu(&self) -> bool {
         self.seen.is_none_or(|seen| !seen.still && seen.busy)
+    }
+
+    /// Was stopped by a signal at the last look.
+    pub fn stopped(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.stopped)
+    }
+
+    /// Would work if somebody else had not got its CPU.
+    pub fn pushed_aside(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.still && seen.busy)
     }
 
     /// Whether its stack may have changed between the last reading and the last look.
@@ -133,13 +156,20 @@ impl OsThread {
     }
 }
 
+impl GaveUp {
+    fn sum(&self) -> u64 {
+        self.willingly + self.unwillingly
+    }
+}
+
 impl Seen {
     fn of(letter: u8, runs: Option<u64>, gave_up: GaveUp, before: Option<Seen>) -> Seen {
-        let still = runs == Some(gave_up.willingly + gave_up.unwillingly);
+        let still = runs == Some(gave_up.sum());
         let woken = before.is_some_and(|before| {
             gave_up.willingly > before.gave_up.willingly && gave_up.unwillingly == before.gave_up.unwillingly
         });
-        Seen { runs, gave_up, still, busy: letter == b'R' && !(still && woken) }
+        let busy = letter == b'R' && !(still && woken);
+        Seen { runs, gave_up, still, busy, stopped: letter == b'T' }
     }
 }
 
@@ -287,22 +317,22 @@ mod tests {
         });
         let pid = std::process::id() as i32;
         let mut other = OsThread::of(pid, told.recv().unwrap());
-        while !other.look() || !other.still() || other.busy() == Some(true) {
+        while other.look() == Look::Gone || !other.still() || other.busy() == Some(true) {
             std::thread::yield_now();
         }
         other.was_read();
-        assert!(other.look() && !other.may_have_run());
+        assert!(other.look() != Look::Gone && !other.may_have_run());
         assert_eq!(other.since_look(), Since::Still);
         // SAFETY: gettid takes no arguments.
         let mut here = OsThread::of(pid, unsafe { libc::gettid() });
-        assert!(here.look());
+        assert_eq!(here.look(), Look::Ran);
         assert_eq!((here.still(), here.busy()), (false, Some(true)));
         assert_ne!(here.since_look(), Since::Still);
         drop(go_on);
         waiting.join().unwrap();
         assert_eq!(other.since_look(), Since::Moved);
         // The kernel is done with a thread a little after it can be joined.
-        while other.look() {
+        while other.look() != Look::Gone {
             std::thread::yield_now();
         }
     }

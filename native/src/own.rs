@@ -11,8 +11,8 @@ use crate::frames::{Trouble, Walker};
 use crate::layout::Layout;
 use crate::memory::{word, Fault, Memory, Remote};
 use crate::runtime::Runtime;
-use crate::sample::{Failure, Gil, StackReader, ThreadStack};
-use crate::states::{Head, KnownGil, States};
+use crate::sample::{Failure, Gil, StackReader, Stacks, ThreadStack};
+use crate::states::{Expected, Head, States};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -23,6 +23,8 @@ pub struct Own<M> {
     python: String,
     layout: Layout,
     max_depth: usize,
+    /// The oldest first.
+    listed: Vec<usize>,
     interpreters: ByAddress<Interpreter>,
     states: States,
     walker: Walker,
@@ -42,8 +44,9 @@ pub struct Own<M> {
 struct Interpreter {
     /// In the order of its list.
     threads: Vec<Thread>,
-    gil: KnownGil,
-    holder: usize,
+    expected: Expected,
+    /// As of the last reading.
+    head: Head,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +98,7 @@ impl<M: Memory> Own<M> {
             python: String::new(),
             layout: *layout,
             max_depth,
+            listed: Vec::new(),
             interpreters: ByAddress::default(),
             states: States::of(layout),
             walker: Walker::of(layout),
@@ -110,11 +114,13 @@ impl<M: Memory> Own<M> {
     /// Meets most code objects before anybody stands still for it. What is wrong, because it moved while it was
     /// read, is found out when it stands.
     fn warm_up(&mut self) {
-        for address in self.layout.interpreters(&self.memory).unwrap_or_default() {
+        self.listed = self.layout.interpreters(&self.memory).unwrap_or_default();
+        for address in self.listed.clone() {
             let mut interpreter = Interpreter::default();
             let _ = self.collect(address, &mut interpreter, &mut |_| true);
         }
         self.entering.not_found();
+        self.listed.clear();
     }
 
     /// Reads where the threads of an interpreter are.
@@ -125,10 +131,14 @@ impl<M: Memory> Own<M> {
         ran: &mut dyn FnMut(i32) -> bool,
     ) -> Result<(), Failure> {
         let until = self.deadline;
-        let head = Head::read(&self.layout, &self.memory, address, &mut interpreter.gil)?;
-        interpreter.holder = head.holder;
         let last_time = interpreter.threads.iter().map(|thread| thread.address);
-        self.states.read(&self.layout, &self.memory, address, head.threads, last_time)?;
+        let expected = &mut interpreter.expected;
+        let known = (address, &*self.listed);
+        let Some(head) = self.states.read(&self.layout, &self.memory, known, expected, last_time)? else {
+            self.listed.clear();
+            return Err(Failure::new("moved", &"an interpreter was made or ended"));
+        };
+        interpreter.head = head;
         interpreter.match_with(&self.states);
         self.places.clear();
         for (thread, (_, state)) in interpreter.threads.iter_mut().zip(self.states.iter()) {
@@ -187,19 +197,17 @@ impl<M: Memory> Own<M> {
 
 impl<M: Memory + Send> StackReader for Own<M> {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
-        let found = self.layout.interpreters(&self.memory)?;
-        self.interpreters.retain(|address, _| found.contains(address));
-        Ok(found)
+        // Whether they still are all of them, every reading sees.
+        if self.listed.is_empty() {
+            self.listed = self.layout.interpreters(&self.memory)?;
+            self.interpreters.retain(|address, _| self.listed.contains(address));
+        }
+        Ok(self.listed.clone())
     }
 
     fn gil(&mut self, interpreter: usize) -> Result<Gil, Failure> {
-        let known = &mut self.interpreters.entry(interpreter).or_default().gil;
-        let Head { holder, switches, .. } = Head::read(&self.layout, &self.memory, interpreter, known)?;
-        let native_id = match holder {
-            0 => None,
-            _ => native_id(self.memory.word(holder.wrapping_add(self.layout.thread.native_id))?),
-        };
-        Ok(Gil { holder, native_id, switches })
+        let expected = &mut self.interpreters.entry(interpreter).or_default().expected;
+        Ok(Head::read(&self.layout, &self.memory, interpreter, expected)?.into())
     }
 
     fn deadline(&mut self, until: Option<Instant>) {
@@ -211,7 +219,7 @@ impl<M: Memory + Send> StackReader for Own<M> {
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
         book: &mut Book,
-    ) -> Result<Vec<ThreadStack>, Failure> {
+    ) -> Result<Stacks, Failure> {
         if self.generation != book.generation() {
             self.generation = book.generation();
             let threads = self.interpreters.values_mut().flat_map(|known| &mut known.threads);
@@ -235,7 +243,7 @@ impl<M: Memory + Send> StackReader for Own<M> {
                     thread_id: thread.thread_id,
                     native_id: thread.native_id,
                     interpreter,
-                    owns_gil: thread.address == known.holder,
+                    owns_gil: thread.address == known.head.holder,
                     active: true,
                     stack: id,
                     truncated,
@@ -243,8 +251,9 @@ impl<M: Memory + Send> StackReader for Own<M> {
                 });
             }
         }
+        let gil = known.head.into();
         self.interpreters.insert(interpreter, known);
-        collected.map(|()| stacks)
+        collected.map(|()| Stacks { threads: stacks, gil })
     }
 }
 
@@ -275,6 +284,12 @@ impl Thread {
     }
 }
 
+impl From<Head> for Gil {
+    fn from(head: Head) -> Gil {
+        Gil { holder: head.holder, native_id: native_id(head.native_id), switches: head.switches }
+    }
+}
+
 /// The kernel's id of a thread; 0 where Python has not asked for it yet.
 fn native_id(word: usize) -> Option<i32> {
     i32::try_from(word).ok().filter(|&id| id > 0)
@@ -283,3 +298,6 @@ fn native_id(word: usize) -> Option<i32> {
 fn slow() -> Failure {
     Failure::new("slow", &"the stacks could not be read in the time that threads may be stopped")
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,11 @@ impl Priority {
         Priority { real_time: ask_for_real_time().then_some(true), reviewed_ns: 0, cpu_ns: 0 }
     }
 
+    /// Whether it gets a CPU as soon as it wants one.
+    pub fn goes_first(&self) -> bool {
+        self.real_time == Some(true)
+    }
+
     /// To be called now and then with the time and the thread's CPU time.
     pub fn review(&mut self, now_ns: u64, cpu_ns: u64) {
         let Some(real_time) = self.real_time else { return };

@@ -4,7 +4,7 @@ use crate::book::{Book, FrameId};
 use crate::entering::Entering;
 use crate::holder::Holder;
 use crate::linkage::Linkage;
-use crate::sample::{Failure, Gil, StackReader, ThreadStack};
+use crate::sample::{Failure, Gil, StackReader, Stacks, ThreadStack};
 use crate::stack::Call;
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, PythonSpy, StackTrace};
@@ -86,7 +86,7 @@ impl StackReader for CrateReader {
         Ok(vec![self.spy.addresses.interpreter_address])
     }
 
-    fn gil(&mut self, _interpreter: usize) -> Result<Gil, Failure> {
+    fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
         // Not known, it is as if somebody held it of whom nothing is known either.
         let unknown = Gil { holder: usize::MAX, ..Gil::default() };
         let Some(holder) = self.holder else { return Ok(unknown) };
@@ -98,12 +98,14 @@ impl StackReader for CrateReader {
         interpreter: usize,
         _ran: &mut dyn FnMut(i32) -> bool,
         book: &mut Book,
-    ) -> Result<Vec<ThreadStack>, Failure> {
+    ) -> Result<Stacks, Failure> {
+        let gil = self.gil(interpreter)?;
         if !self.is_complete() {
             return Err(Failure::passing("read", &"a call was being entered"));
         }
         let traces = self.spy.get_stack_traces().map_err(|error| failure(&error))?;
-        Ok(traces.into_iter().map(|trace| self.stack(trace, interpreter, book)).collect())
+        let threads = traces.into_iter().map(|trace| self.stack(trace, interpreter, book)).collect();
+        Ok(Stacks { threads, gil })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::batch::Reading;
 use crate::book::Book;
 use crate::engine::{Desk, Message, Newcomer};
 use crate::os::{become_sampling_thread, monotonic_ns, thread_cpu_ns};
+use crate::place::Place;
 use crate::priority::Priority;
 use crate::sample::Failure;
 use crate::schedule::Schedule;
@@ -20,6 +21,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+/// Whether it is the same process, and runs, is looked at this often; and after every tick that failed.
+const PRESENT_NS: u64 = 50_000_000;
 /// A process is looked at this often even if no tick is due: it may have exited.
 const LOOK_NS: u64 = 1_000_000_000;
 /// Threads that stopped too late are looked for this often: they stand still until they are let go.
@@ -47,6 +50,7 @@ struct Rounds<'a> {
     unsettled: Vec<Stopper>,
     cpu_ns: u64,
     priority: Priority,
+    place: Place,
 }
 
 struct Watched {
@@ -54,6 +58,8 @@ struct Watched {
     watch: Arc<Watch>,
     schedule: Schedule,
     wake_ns: u64,
+    /// Until then it is taken to be there.
+    present_until_ns: u64,
     panics: u32,
 }
 
@@ -66,11 +72,13 @@ impl Rounds<'_> {
             unsettled: Vec::new(),
             cpu_ns: 0,
             priority: Priority::ask(),
+            place: Place::here(),
         }
     }
 
     fn run(&mut self) {
         loop {
+            self.take_place();
             for message in self.desk.wait_until(self.next_ns()) {
                 match message {
                     Message::Watch(newcomer) => self.watch(*newcomer),
@@ -86,6 +94,13 @@ impl Rounds<'_> {
             self.serve_first();
             self.priority.review(monotonic_ns(), self.cpu_ns);
         }
+    }
+
+    /// Goes to where the process that is next was at work.
+    fn take_place(&mut self) {
+        let next = self.queue.peek().and_then(|Reverse((_, id))| self.watched.get(id));
+        let cpu = next.and_then(|watched| watched.ticker.cpu);
+        self.place.go(cpu.filter(|_| self.priority.goes_first()));
     }
 
     fn next_ns(&mut self) -> u64 {
@@ -113,7 +128,7 @@ impl Rounds<'_> {
         // For the batch before, the batch that is open, and what is kept one by one.
         let mut book = Book::new(plan.max_stacks.saturating_mul(2).saturating_add(plan.timed));
         let proof = guarded(&mut ticker, &mut book);
-        ticker.take_stops();
+        ticker.take_stops(0);
         let sampler_cpu_ns = attach_cpu_ns + self.spent_ns();
         if let Err((failure, _)) = proof {
             self.let_go(ticker);
@@ -121,12 +136,14 @@ impl Rounds<'_> {
         }
         let target_cpu_ns = ticker.target.cpu_ns().unwrap_or(0);
         let cpu = Reading { target_cpu_ns, sampler_cpu_ns, ..Reading::default() };
-        let watch = Arc::new(Watch::begin(book, plan.max_stacks, plan.timed, cpu));
+        let target = Arc::clone(&ticker.target);
+        let watch = Arc::new(Watch::begin(target, book, plan.max_stacks, plan.timed, cpu));
         if tell.send(Ok(Arc::clone(&watch))).is_err() {
             return self.let_go(ticker);
         }
         let schedule = Schedule::new(plan.period_ns, monotonic_ns(), fastrand::f64());
-        self.watched.insert(id, Watched { ticker, watch, schedule, wake_ns: 0, panics: 0 });
+        let watched = Watched { ticker, watch, schedule, wake_ns: 0, present_until_ns: 0, panics: 0 };
+        self.watched.insert(id, watched);
         self.queue(id);
     }
 
@@ -158,7 +175,7 @@ impl Rounds<'_> {
         let ended = served.unwrap_or_else(|panic| Some(format!("failed: {}", panic_message(&*panic))));
         let spent_ns = self.spent_ns();
         if let Some(watched) = self.watched.get_mut(&id) {
-            watched.watch.lock().used(watched.ticker.target.cpu_ns(), spent_ns);
+            watched.watch.lock().used(spent_ns);
         }
         match ended {
             Some(_) => self.end(id, ended.as_deref()),
@@ -197,8 +214,13 @@ impl Rounds<'_> {
 impl Watched {
     /// A tick, if one is due; why sampling has ended, if it has.
     fn serve(&mut self) -> Option<String> {
-        let due = self.schedule.deadline_ns() <= monotonic_ns();
-        let presence = self.ticker.target.presence();
+        let began_ns = monotonic_ns();
+        let due = self.schedule.deadline_ns() <= began_ns;
+        let mut presence = Presence::Running;
+        if !due || began_ns >= self.present_until_ns {
+            presence = self.ticker.target.presence();
+            self.present_until_ns = began_ns + PRESENT_NS;
+        }
         match presence {
             Presence::Exited => return Some("exited".into()),
             Presence::Replaced => return Some("exec".into()),
@@ -211,8 +233,16 @@ impl Watched {
             Presence::Leaving => Err((Failure::new("leaving", &"it has no memory"), false)),
             _ => guarded(&mut self.ticker, &mut inner.book),
         };
-        let stops = self.ticker.take_stops();
-        let late_ns = self.schedule.advance(monotonic_ns(), stops.stopped_ns, fastrand::f64());
+        if outcome.is_err() {
+            self.present_until_ns = 0;
+        }
+        let now_ns = monotonic_ns();
+        let stops = self.ticker.take_stops(now_ns - began_ns);
+        let late_ns = self.schedule.advance(now_ns, stops.stopped_ns, fastrand::f64());
+        if late_ns > 0 {
+            // Others may go first there.
+            self.ticker.cpu = None;
+        }
         let ended = match &outcome {
             Err((failure, true)) => {
                 self.panics += 1;

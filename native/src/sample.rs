@@ -33,6 +33,14 @@ pub struct Gil {
     pub switches: u64,
 }
 
+/// All threads of an interpreter, at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    pub threads: Vec<ThreadStack>,
+    /// When the reading began.
+    pub gil: Gil,
+}
+
 /// A reading that gave nothing.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -61,7 +69,7 @@ pub trait StackReader: Send {
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
         book: &mut Book,
-    ) -> Result<Vec<ThreadStack>, Failure>;
+    ) -> Result<Stacks, Failure>;
 }
 
 impl Failure {

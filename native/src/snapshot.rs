@@ -17,8 +17,8 @@ pub fn snapshot(pid: i32, own: bool, max_depth: usize) -> Result<Vec<(u64, Strin
     if own {
         let mut reader = Own::attach(pid, max_depth)?;
         for interpreter in reader.interpreters()? {
-            let threads = reader.read(interpreter, &mut |_| true, &mut book)?;
-            found.extend(threads.iter().map(|thread| (thread.thread_id, thread.stack)));
+            let stacks = reader.read(interpreter, &mut |_| true, &mut book)?;
+            found.extend(stacks.threads.iter().map(|thread| (thread.thread_id, thread.stack)));
         }
     } else {
         let config = Config { blocking: LockingStrategy::NonBlocking, ..Config::default() };

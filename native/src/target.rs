@@ -39,6 +39,7 @@ struct Image {
 struct Stat {
     state: u8,
     threads: u64,
+    cpu: Option<usize>,
     image: Image,
 }
 
@@ -105,6 +106,12 @@ pub fn tracer(tid: i32) -> Option<i32> {
     line.trim().parse().ok().filter(|&tracer| tracer != 0)
 }
 
+/// The CPU that a thread is on or was on last.
+pub fn cpu_of(pid: i32, tid: i32) -> Option<usize> {
+    let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    parse_stat(&stat)?.cpu
+}
+
 /// Reads a clock in nanoseconds; None if there is no such clock (any more).
 pub fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -128,6 +135,7 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     Some(Stat {
         state: thread_state(bytes)?,
         threads: number(20)?,
+        cpu: number(39).and_then(|cpu| usize::try_from(cpu).ok()),
         image: Image { start_ticks: number(22)?, code_address: number(26)?, stack_address: number(28)? },
     })
 }
@@ -144,7 +152,7 @@ mod tests {
     fn line(state: &str, threads: u64) -> String {
         format!(
             "7 (a) b) {state} 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 {threads} 0 900 1 2 \
-             18446744073709551615 4096 8192 140000 0 0"
+             18446744073709551615 4096 8192 140000 0 0 0 0 0 0 0 0 0 17 1"
         )
     }
 
@@ -152,7 +160,7 @@ mod tests {
     fn stat_is_read_by_field_whatever_the_command_is_called() {
         let stat = parse_stat(line("R", 3).as_bytes()).unwrap();
         let image = Image { start_ticks: 900, code_address: 4096, stack_address: 140_000 };
-        assert_eq!(stat, Stat { state: b'R', threads: 3, image });
+        assert_eq!(stat, Stat { state: b'R', threads: 3, cpu: Some(1), image });
         assert_eq!(parse_stat(b"7 (x"), None);
         assert_eq!(parse_stat(b"7 (x) R 1 2"), None);
     }

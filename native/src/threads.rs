@@ -1,6 +1,6 @@
 //! The threads of the target: which there are, which of them run.
 
-use crate::os_thread::{OsThread, Since};
+use crate::os_thread::{Look, OsThread, Since};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -37,20 +37,27 @@ impl Threads {
 
     /// Looks at every thread anew. To be done before the target is stopped: after that they all read as stopped.
     ///
+    /// True if they had to be listed anew.
+    ///
     /// # Errors
     /// If the process is no more.
-    pub fn look(&mut self) -> io::Result<()> {
-        let links = self.folder.metadata()?.nlink();
-        // As many threads as before are the same ones if none has ended.
-        let mut the_same = links == self.listed_links;
-        if the_same {
-            self.by_tid.values_mut().for_each(|thread| the_same &= thread.look());
+    pub fn look(&mut self) -> io::Result<bool> {
+        let (mut ran, mut gone) = (false, self.by_tid.is_empty());
+        for thread in self.by_tid.values_mut() {
+            match thread.look() {
+                Look::Still => {}
+                Look::Ran => ran = true,
+                Look::Gone => gone = true,
+            }
         }
-        if !the_same {
+        // Only a thread that runs makes others. As many threads as before are the same ones if none has ended.
+        let links = if ran || gone { self.folder.metadata()?.nlink() } else { self.listed_links };
+        let anew = gone || links != self.listed_links;
+        if anew {
             self.list_anew()?;
             self.listed_links = links;
         }
-        Ok(())
+        Ok(anew)
     }
 
     fn list_anew(&mut self) -> io::Result<()> {
@@ -58,7 +65,7 @@ impl Threads {
         self.by_tid.retain(|tid, _| tids.contains(tid));
         for &tid in &tids {
             let thread = self.by_tid.entry(tid).or_insert_with(|| OsThread::of(self.pid, tid));
-            if !thread.look() {
+            if thread.look() == Look::Gone {
                 self.by_tid.remove(&tid);
             }
         }
@@ -117,6 +124,16 @@ impl Threads {
     /// The threads that were on a CPU at the last look.
     pub fn on_cpu(&self) -> Vec<i32> {
         self.by_tid.iter().filter(|(_, thread)| thread.on_cpu()).map(|(&tid, _)| tid).collect()
+    }
+
+    /// Whether the main thread was stopped by a signal at the last look: all of them are then, or soon will be.
+    pub fn stopped(&self) -> bool {
+        self.by_tid.get(&self.pid).is_some_and(OsThread::stopped)
+    }
+
+    /// A thread that was pushed aside in the middle of its work.
+    pub fn pushed_aside(&self) -> Option<i32> {
+        self.by_tid.iter().find(|(_, thread)| thread.pushed_aside()).map(|(&tid, _)| tid)
     }
 
     /// Whether no thread at all has run between the last reading of them all and the last look.

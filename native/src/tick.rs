@@ -4,9 +4,10 @@ use crate::book::{Book, StackId};
 use crate::counts::{Sample, State, Who};
 use crate::gil::{Reading, Stillness};
 use crate::names::Names;
+use crate::place;
 use crate::sample::{Failure, StackReader, ThreadStack};
 use crate::stop::{Limits, Stopper, Stops};
-use crate::target::Target;
+use crate::target::{cpu_of, Presence, Target};
 use crate::threads::Threads;
 use std::sync::Arc;
 
@@ -34,6 +35,10 @@ pub struct Ticker {
     last: Last,
     /// Where threads are told apart by their names.
     names: Option<Names>,
+    /// The CPU on which the process was last found at work: who waits for the next tick there need not stop it.
+    pub cpu: Option<usize>,
+    /// A thread of it wants the CPU that this tick has.
+    displaced: bool,
 }
 
 /// What the last tick that succeeded saw.
@@ -60,7 +65,17 @@ impl Ticker {
     ) -> Result<Ticker, Failure> {
         let threads = Threads::of(target.pid).map_err(|error| Failure::new("leaving", &error))?;
         let stopper = Stopper::within(target.pid, limits);
-        Ok(Ticker { target, mode, reader, threads, stopper, last: Last::default(), names })
+        Ok(Ticker {
+            target,
+            mode,
+            reader,
+            threads,
+            stopper,
+            last: Last::default(),
+            names,
+            cpu: None,
+            displaced: false,
+        })
     }
 
     /// Looks at each Python thread.
@@ -72,11 +87,26 @@ impl Ticker {
             self.last = Last { generation: book.generation(), ..Last::default() };
             self.threads.forget_all();
         }
-        self.threads.look().map_err(|error| Failure::new("leaving", &error))?;
+        self.displaced = false;
+        let anew = self.threads.look().map_err(|error| Failure::new("leaving", &error))?;
+        // They may be those of another process by now.
+        if anew && matches!(self.target.presence(), Presence::Exited | Presence::Replaced) {
+            return Err(Failure::new("leaving", &"it is another program"));
+        }
+        if self.threads.stopped() {
+            return Err(Failure::new("stopped", &"it stands in state T"));
+        }
         if self.last.whole && self.threads.none_ran() {
             return Ok(());
         }
         self.last.whole = false;
+        if let Some(tid) = self.threads.pushed_aside() {
+            let here = place::cpu();
+            if self.cpu != here {
+                self.cpu = cpu_of(self.target.pid, tid);
+            }
+            self.displaced = self.cpu == here;
+        }
         let stacks = match self.mode {
             Mode::Gil => self.read(Stillness::OfTheGil, book),
             Mode::Blocking => self.read(Stillness::OfAll, book),
@@ -91,9 +121,18 @@ impl Ticker {
         &self.last.samples
     }
 
-    /// How the target stood still since this was asked last.
-    pub fn take_stops(&mut self) -> Stops {
-        std::mem::take(&mut self.stopper.stops)
+    /// How the target stood still since this was asked last. `tick_ns`: how long the tick took. If the target lost
+    /// its CPU to it, it stood still as well.
+    pub fn take_stops(&mut self, tick_ns: u64) -> Stops {
+        if let Some(tid) = self.stopper.held.take() {
+            self.cpu = cpu_of(self.target.pid, tid);
+        }
+        match std::mem::take(&mut self.stopper.stops) {
+            stops if self.displaced && stops.stops == 0 => {
+                Stops { stops: 1, stopped_ns: tick_ns, longest_ns: tick_ns }
+            }
+            stops => stops,
+        }
     }
 
     /// Whether threads that missed a stop still have to be let go.
@@ -126,7 +165,7 @@ impl Ticker {
                     found = read();
                 }
             }
-            stacks.append(&mut found?);
+            stacks.append(&mut found?.threads);
         }
         Ok(stacks)
     }

@@ -10,8 +10,9 @@ use crate::os::{monotonic_ns, unix_ns};
 use crate::ring::{Ring, Timeline};
 use crate::sample::Failure;
 use crate::stop::Stops;
+use crate::target::Target;
 use std::collections::HashSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The samples of one process.
@@ -23,6 +24,7 @@ pub struct Watch {
 
 #[derive(Debug)]
 pub struct Inner {
+    target: Arc<Target>,
     pub book: Book,
     open: Open,
     ring: Ring,
@@ -45,16 +47,18 @@ struct Seen {
 
 /// Stacks that were not counted for at least this long are dropped, once they are as many as the others.
 const FORGET_NS: u64 = 120_000_000_000;
+/// How old the target's CPU time may be that is kept for when it can no longer be asked.
+const CLOCK_NS: u64 = 50_000_000;
 /// There is no point in tidying up less.
 const FEW_STACKS: usize = 1000;
 
 impl Watch {
     /// Begins to count now. `sampler_cpu_ns` is what attaching took.
-    pub fn begin(book: Book, max_stacks: usize, timed: usize, cpu: Reading) -> Watch {
+    pub fn begin(target: Arc<Target>, book: Book, max_stacks: usize, timed: usize, cpu: Reading) -> Watch {
         let last = Reading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), ..cpu };
         let open = Open::at(Reading { sampler_cpu_ns: 0, ..last }, max_stacks);
         let (ring, seen) = (Ring::new(timed), Seen::default());
-        let inner = Inner { book, open, ring, last, done: false, ended: None, seen, max_stacks };
+        let inner = Inner { target, book, open, ring, last, done: false, ended: None, seen, max_stacks };
         Watch { inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
@@ -117,14 +121,23 @@ impl Inner {
         self.open.attempts()
     }
 
-    /// Sets the target's CPU clock and moves the sampler's on.
-    pub fn used(&mut self, target_cpu_ns: Option<u64>, sampler_cpu_ns: u64) {
-        self.last.target_cpu_ns = target_cpu_ns.unwrap_or(self.last.target_cpu_ns);
+    /// Moves the sampler's clock on, and now and then the target's: it may be gone when it is asked again.
+    pub fn used(&mut self, sampler_cpu_ns: u64) {
         self.last.sampler_cpu_ns += sampler_cpu_ns;
+        let now_ns = monotonic_ns();
+        if now_ns - self.last.monotonic_ns >= CLOCK_NS {
+            self.last.monotonic_ns = now_ns;
+            self.last.target_cpu_ns = self.target_cpu_ns();
+        }
+    }
+
+    fn target_cpu_ns(&self) -> u64 {
+        self.target.cpu_ns().unwrap_or(self.last.target_cpu_ns)
     }
 
     fn now(&self) -> Reading {
-        Reading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), ..self.last }
+        let target_cpu_ns = self.target_cpu_ns();
+        Reading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), target_cpu_ns, ..self.last }
     }
 
     fn take(&mut self) -> Batch {

@@ -1,6 +1,9 @@
 """Stacks of real programs come back whole, legal and unambiguous as text."""
 
+import os
+import subprocess
 import sys
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,12 +11,15 @@ import pytest
 from sidelight_native import Engine, escape
 
 from sidelight.stacks import frames
-from tests.native.conftest import PYTHONS
+from tests.native.conftest import PYTHONS, TARGETS
 
 # 3.11 and 3.12 enter a call in several steps, and can be stopped between them; 3.13 does not.
 ENTERING = {v: path for v, path in PYTHONS.items() if v.startswith(("3.11.", "3.12.", "3.13."))} or {
     "this": Path(sys.executable)
 }
+
+OWN_GIL = {v: path for v, path in PYTHONS.items() if int(v.split(".")[1]) >= 12}
+EACH_END = dict([next(iter(PYTHONS.items())), list(PYTHONS.items())[-1]])
 
 
 def functions(stack):
@@ -116,6 +122,50 @@ def test_every_stack_is_a_call_path_that_exists(start, collect, program, python)
     assert {functions(stack)[0] for stack in taken.counts} == {"<module>"}
     assert 2 < mean_depth(taken) < 6
     assert taken.failed < 0.25 * taken.attempts
+
+
+@pytest.mark.parametrize("python", OWN_GIL.values(), ids=OWN_GIL)
+def test_interpreters_with_a_gil_of_their_own_are_each_read_as_they_are(start, collect, python):
+    session = Engine().attach(start("subinterpreters", 90, python=str(python)).pid, rate_hz=1000)
+    assert (session.mode, session.reader) == ("gil", "own")
+    taken = collect(session, 3000)
+    assert impossible(taken) == {}
+    programs = {
+        program: sum(counts[2] for stack, counts in taken.counts.items() if program in stack)
+        for program in ("functions.py", "generators.py")
+    }
+    # Both hold a GIL nearly all the time.
+    assert all(gil > 0.5 * taken.attempts for gil in programs.values()), programs
+    assert taken.failed < 0.25 * taken.attempts
+
+
+@pytest.mark.parametrize("python", EACH_END.values(), ids=EACH_END)
+def test_a_process_in_a_pid_namespace_of_its_own_is_read_as_it_is(in_namespace, collect, python):
+    session = Engine().attach(in_namespace("functions", 90, python=str(python)), rate_hz=1000, mode="gil")
+    taken = collect(session, 1000)
+    assert impossible(taken) == {}
+    assert sum(batch.stops for batch in taken.batches) > 0
+    assert {thread for batch in taken.batches for thread, *_ in batch.counts} == {"main"}
+    assert taken.failed < 0.25 * taken.attempts
+
+
+@pytest.fixture
+def in_namespace():
+    """Start a target as the first process of a pid namespace: its pid outside."""
+    with ExitStack() as stack:
+
+        def start(name, *arguments, python):
+            unshare = ["unshare", "--pid", "--fork", "--kill-child"]
+            unshare += [] if os.geteuid() == 0 else ["--map-root-user"]
+            command = [*unshare, python, str(TARGETS / f"{name}.py"), *map(str, arguments)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout.readline() == "ready\n"
+            [inner] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            return int(inner)
+
+        yield start
 
 
 def called(stack):
