@@ -95,28 +95,27 @@ impl Reading<'_> {
 
     fn attempt(&mut self, interpreter: usize, n: usize, stopper: &mut Stopper) -> Found {
         if n < ASK_FIRST && self.threads.were_all_still() {
-            let stacks = self.read_one(interpreter)?;
-            return self.prove(stacks, interpreter, None);
+            return self.read_as_it_is(interpreter);
         }
         let gil = self.reader.gil(interpreter)?;
         if gil.holder == 0 {
             let working = self.threads.on_cpu();
             return match n == 0 || working.is_empty() {
-                true => {
-                    let stacks = self.read_one(interpreter)?;
-                    self.prove(stacks, interpreter, None)
-                }
+                true => self.read_as_it_is(interpreter),
                 false => self.read_stopped(interpreter, &working, stopper),
             };
         }
         match self.os_thread(gil) {
             None => self.attempt_all(&[interpreter], n, stopper),
-            Some(tid) if self.threads.still(tid) && n < ASK_FIRST => {
-                let stacks = self.read_one(interpreter)?;
-                self.prove(stacks, interpreter, None)
-            }
+            Some(tid) if self.threads.still(tid) && n < ASK_FIRST => self.read_as_it_is(interpreter),
             Some(tid) => self.read_stopped(interpreter, &[tid], stopper),
         }
+    }
+
+    /// With nobody stopped.
+    fn read_as_it_is(&mut self, interpreter: usize) -> Found {
+        let stacks = self.read_one(interpreter)?;
+        self.prove(stacks, interpreter, None)
     }
 
     /// With these stopped.

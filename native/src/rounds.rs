@@ -127,8 +127,8 @@ impl Rounds<'_> {
         let Newcomer { id, mut ticker, plan, attach_cpu_ns, tell } = newcomer;
         // For the batch before, the batch that is open, and what is kept one by one.
         let mut book = Book::new(plan.max_stacks.saturating_mul(2).saturating_add(plan.timed));
-        let proof = guarded(&mut ticker, &mut book);
-        ticker.take_stops(0);
+        let proof = guarded(|| ticker.prove(&mut book));
+        ticker.take_stops();
         let sampler_cpu_ns = attach_cpu_ns + self.spent_ns();
         if let Err((failure, _)) = proof {
             self.let_go(ticker);
@@ -231,13 +231,13 @@ impl Watched {
         let outcome = match presence {
             Presence::Stopped => Err((Failure::new("stopped", &"it stands in state T"), false)),
             Presence::Leaving => Err((Failure::new("leaving", &"it has no memory"), false)),
-            _ => guarded(&mut self.ticker, &mut inner.book),
+            _ => guarded(|| self.ticker.tick(&mut inner.book)),
         };
         if outcome.is_err() {
             self.present_until_ns = 0;
         }
         let now_ns = monotonic_ns();
-        let stops = self.ticker.take_stops(now_ns - began_ns);
+        let stops = self.ticker.take_stops();
         let late_ns = self.schedule.advance(now_ns, stops.stopped_ns, fastrand::f64());
         if late_ns > 0 {
             // Others may go first there.
@@ -263,8 +263,8 @@ impl Watched {
 }
 
 /// One tick. A failure comes with whether it was a panic.
-fn guarded(ticker: &mut Ticker, book: &mut Book) -> Result<(), (Failure, bool)> {
-    match catch_unwind(AssertUnwindSafe(|| ticker.tick(book))) {
+fn guarded(tick: impl FnOnce() -> Result<(), Failure>) -> Result<(), (Failure, bool)> {
+    match catch_unwind(AssertUnwindSafe(tick)) {
         Ok(ticked) => ticked.map_err(|failure| (failure, false)),
         Err(panic) => Err((Failure::new("panic", &panic_message(&*panic)), true)),
     }

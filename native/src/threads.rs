@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
 
 /// Where glibc keeps a thread's id behind its pthread_t. Only believed if it names a thread of the target.
 #[cfg(target_arch = "x86_64")]
@@ -20,6 +21,8 @@ pub struct Threads {
     folder: File,
     listed_links: u64,
     by_tid: HashMap<i32, OsThread>,
+    /// When the last look began, until it is taken.
+    pub looked: Option<Instant>,
     /// The target lives in a pid namespace of its own: the ids it uses, and ours for them.
     foreign: Option<HashMap<i32, i32>>,
 }
@@ -32,7 +35,7 @@ impl Threads {
         let foreign = namespace(&pid.to_string()) != namespace("self");
         let folder = File::open(format!("/proc/{pid}/task"))?;
         let foreign = foreign.then(HashMap::new);
-        Ok(Threads { pid, folder, listed_links: 0, by_tid: HashMap::new(), foreign })
+        Ok(Threads { pid, folder, listed_links: 0, by_tid: HashMap::new(), looked: None, foreign })
     }
 
     /// Looks at every thread anew. To be done before the target is stopped: after that they all read as stopped.
@@ -42,6 +45,7 @@ impl Threads {
     /// # Errors
     /// If the process is no more.
     pub fn look(&mut self) -> io::Result<bool> {
+        self.looked = Some(Instant::now());
         let (mut ran, mut gone) = (false, self.by_tid.is_empty());
         for thread in self.by_tid.values_mut() {
             match thread.look() {

@@ -37,8 +37,6 @@ pub struct Ticker {
     names: Option<Names>,
     /// The CPU on which the process was last found at work: who waits for the next tick there need not stop it.
     pub cpu: Option<usize>,
-    /// A thread of it wants the CPU that this tick has.
-    displaced: bool,
 }
 
 /// What the last tick that succeeded saw.
@@ -65,17 +63,7 @@ impl Ticker {
     ) -> Result<Ticker, Failure> {
         let threads = Threads::of(target.pid).map_err(|error| Failure::new("leaving", &error))?;
         let stopper = Stopper::within(target.pid, limits);
-        Ok(Ticker {
-            target,
-            mode,
-            reader,
-            threads,
-            stopper,
-            last: Last::default(),
-            names,
-            cpu: None,
-            displaced: false,
-        })
+        Ok(Ticker { target, mode, reader, threads, stopper, last: Last::default(), names, cpu: None })
     }
 
     /// Looks at each Python thread.
@@ -83,30 +71,40 @@ impl Ticker {
     /// # Errors
     /// If there is nothing to be counted; the kind says under which word it is.
     pub fn tick(&mut self, book: &mut Book) -> Result<(), Failure> {
+        self.look(book)?;
+        match self.threads.stopped() {
+            true => Err(Failure::new("stopped", &"it stands in state T")),
+            false => self.read_all(book),
+        }
+    }
+
+    /// The same, also of a process that stands in state T: is there anything to be read?
+    ///
+    /// # Errors
+    /// If not.
+    pub fn prove(&mut self, book: &mut Book) -> Result<(), Failure> {
+        self.look(book)?;
+        self.read_all(book)
+    }
+
+    fn look(&mut self, book: &Book) -> Result<(), Failure> {
         if self.last.generation != book.generation() {
             self.last = Last { generation: book.generation(), ..Last::default() };
             self.threads.forget_all();
         }
-        self.displaced = false;
         let anew = self.threads.look().map_err(|error| Failure::new("leaving", &error))?;
         // They may be those of another process by now.
         if anew && matches!(self.target.presence(), Presence::Exited | Presence::Replaced) {
             return Err(Failure::new("leaving", &"it is another program"));
         }
-        if self.threads.stopped() {
-            return Err(Failure::new("stopped", &"it stands in state T"));
-        }
+        Ok(())
+    }
+
+    fn read_all(&mut self, book: &mut Book) -> Result<(), Failure> {
         if self.last.whole && self.threads.none_ran() {
             return Ok(());
         }
         self.last.whole = false;
-        if let Some(tid) = self.threads.pushed_aside() {
-            let here = place::cpu();
-            if self.cpu != here {
-                self.cpu = cpu_of(self.target.pid, tid);
-            }
-            self.displaced = self.cpu == here;
-        }
         let stacks = match self.mode {
             Mode::Gil => self.read(Stillness::OfTheGil, book),
             Mode::Blocking => self.read(Stillness::OfAll, book),
@@ -121,18 +119,28 @@ impl Ticker {
         &self.last.samples
     }
 
-    /// How the target stood still since this was asked last. `tick_ns`: how long the tick took. If the target lost
-    /// its CPU to it, it stood still as well.
-    pub fn take_stops(&mut self, tick_ns: u64) -> Stops {
+    /// How the target stood still since this was asked last; to be asked at the end of a tick. A thread that wants the
+    /// CPU that the tick had has stood still since it was looked at.
+    pub fn take_stops(&mut self) -> Stops {
+        let stops = std::mem::take(&mut self.stopper.stops);
         if let Some(tid) = self.stopper.held.take() {
             self.cpu = cpu_of(self.target.pid, tid);
         }
-        match std::mem::take(&mut self.stopper.stops) {
-            stops if self.displaced && stops.stops == 0 => {
-                Stops { stops: 1, stopped_ns: tick_ns, longest_ns: tick_ns }
-            }
-            stops => stops,
+        // A process that stands anyway is not looked at.
+        let looked = self.threads.looked.take();
+        if stops.stops > 0 || self.mode == Mode::Nonblocking {
+            return stops;
         }
+        let (Some(looked), Some(tid)) = (looked, self.threads.pushed_aside()) else { return stops };
+        let here = place::cpu();
+        if self.cpu != here {
+            self.cpu = cpu_of(self.target.pid, tid);
+        }
+        if self.cpu != here {
+            return stops;
+        }
+        let stopped_ns = looked.elapsed().as_nanos() as u64;
+        Stops { stops: 1, stopped_ns, longest_ns: stopped_ns }
     }
 
     /// Whether threads that missed a stop still have to be let go.
