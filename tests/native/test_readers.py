@@ -82,12 +82,13 @@ def test_both_readers_find_the_same_greenlets(start, wait_until, state):
 
 
 def whole(pid):
-    """The stacks, by thread; None while a call is being entered: who does not notice that finds a wrong one."""
+    """The stacks, by thread; None while a call is being entered: who does not notice finds a wrong one."""
     try:
         return dict(snapshot(pid))
     except RuntimeError as error:
-        assert "a call was being entered" in str(error)
-        return None
+        if "a call was being entered" in str(error):
+            return None
+        raise
 
 
 @contextmanager

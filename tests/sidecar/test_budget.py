@@ -217,8 +217,10 @@ def test_sampling_settles_below_the_budget_whatever_it_costs(machine: Machine) -
     machine.run(windows)
     # Each try to go up again may fail.
     tries = len(machine.processes) * (6 + 24 * windows * machine.window / 3600)
-    assert times_above(BUDGET.cpu, machine.took[settled:]) <= tries
-    assert times_above(BUDGET.stops, machine.stood[settled:]) <= tries
+    # Four fifths of the budget are aimed at; single windows take more by as much as ticks differ.
+    noise = max(1, 0.8 * (1 + max(process.noise for process in machine.processes.values())))
+    assert times_above(BUDGET.cpu * noise, machine.took[settled:]) <= tries
+    assert times_above(BUDGET.stops * noise, machine.stood[settled:]) <= tries
     assert sum(machine.took[settled:]) / windows <= BUDGET.cpu * 1.000001
 
 

@@ -1,4 +1,4 @@
-"""Ways to call, one after the other and again, for argv[1] seconds: what argv[2] names, or a thread of each."""
+"""Calls of the kind that argv[2] names, or each kind in a thread of its own, for argv[1] seconds."""
 
 import asyncio
 import contextlib
@@ -116,7 +116,7 @@ def generators():
             yield from inner(n - 1)
         yield leaf()
 
-    return list(itertools.islice(zip(inner(9), inner(5)), 20)), sum(inner(3))
+    return list(itertools.chain(inner(9), inner(5))), sum(inner(3))
 
 
 async def awaited(n):
@@ -157,7 +157,7 @@ made_{0}(3)
 
 def made():
     n = next(COUNT)
-    exec(compile(MADE.format("x" * (n % 7)), "made-%d.py" % (n % 13), "exec"), {"leaf": leaf})
+    exec(compile(MADE.format("x" * (n % 7)), f"made-{n % 13}.py", "exec"), {"leaf": leaf})
 
 
 def größe():

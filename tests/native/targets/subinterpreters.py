@@ -24,8 +24,9 @@ def run(interpreter, program):
     path = Path(__file__).with_name(program)
     source = path.read_text().replace('print("ready", flush=True)', "")
     scope = {"__name__": "program"}
+    compiled = f"compile({source!r}, {program!r}, 'exec')"
     interpreters.run_string(
-        interpreter, f"import sys\nsys.argv = ['', {SECONDS!r}]\nexec(compile({source!r}, {program!r}, 'exec'), {scope})"
+        interpreter, f"import sys\nsys.argv = ['', {SECONDS!r}]\nexec({compiled}, {scope})"
     )
 
 
