@@ -29,7 +29,8 @@ four threads with 64 functions each. Impossible stacks, of so many:
 
 {legal}
 
-The same programs with nothing held still (`--mode nonblocking`), to show that the check can fail:
+The same programs with nothing held still (`--mode nonblocking`), to show that the check can fail. How
+often depends on luck: where the sampling thread is given the program's own CPU, nothing moves meanwhile:
 
 {moving}
 
