@@ -1,7 +1,8 @@
 //! Samples running Python processes and counts what it finds: the sampling loop of Sidelight, over the py-spy
 //! crate.
 //!
-//! `session` is the Python face; `engine` the handle to the one sampling thread, `rounds` what it does. A tick
+//! `session` is the Python face; `engine` the handle to the one sampling thread, `rounds` what it does, `place` where
+//! it waits. A tick
 //! goes `tick` (who ran) → `gil` (who has to stand still) → `reader` (what did the threads run) → `book` (as
 //! numbers) → `counts` → `batch` (what Python takes away, through `watch`).
 

@@ -33,6 +33,9 @@ pub struct Expected {
 
 /// Words that make a head.
 const HEAD: usize = 7;
+/// So often a head is read anew because something was not as expected: in a process that moves the GIL may go on
+/// and on to other threads.
+const MOST_TRIES: usize = 100;
 
 impl Head {
     pub fn read(
@@ -42,16 +45,18 @@ impl Head {
         expected: &mut Expected,
     ) -> Result<Head, Fault> {
         let mut bytes = [0; HEAD * WORD];
-        loop {
+        for _ in 0..MOST_TRIES {
             let spans = Head::spans(layout, interpreter, *expected);
             let read = memory.read_many(&spans, &mut bytes);
             if let Some(head) = Head::parse(layout, interpreter, expected, &bytes, read)? {
                 return Ok(head);
             }
         }
+        Err(Fault { address: interpreter })
     }
 
-    /// Where its words are. The last one may be of a thread that is no more.
+    /// Where its words are; in place of one that a version does not have, `threads` is read once more. The last one
+    /// may be of a thread that is no more.
     fn spans(layout: &Layout, interpreter: usize, expected: Expected) -> [Span; HEAD] {
         let at = layout.interpreter;
         let of = |base: usize, offset: usize| Span { address: base.wrapping_add(offset), length: WORD };

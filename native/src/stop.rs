@@ -76,8 +76,8 @@ pub struct Stopper {
     pub stops: Stops,
     /// How long the last stop lasted.
     pub held_ns: u64,
-    /// A thread that it held.
-    pub held: Option<i32>,
+    /// A thread that was held since this was last taken.
+    pub last_held: Option<i32>,
 }
 
 /// The threads stand still until this is dropped.
@@ -114,7 +114,7 @@ impl Stopper {
 
     pub fn within(pid: i32, limits: Limits) -> Stopper {
         let (unsettled, stops) = (Vec::new(), Stops::default());
-        Stopper { pid, limits, unsettled, unmourned: false, stops, held_ns: 0, held: None }
+        Stopper { pid, limits, unsettled, unmourned: false, stops, held_ns: 0, last_held: None }
     }
 
     /// Stops all threads, those born meanwhile included.
@@ -324,7 +324,7 @@ impl Drop for Stop<'_> {
         self.stopper.unsettled.append(&mut self.waiting);
         let held_ns = self.since.map_or(0, |since| since.elapsed().as_nanos() as u64);
         self.stopper.held_ns = held_ns;
-        self.stopper.held = self.held.first().map(|&(tid, _)| tid).or(self.stopper.held);
+        self.stopper.last_held = self.held.first().map(|&(tid, _)| tid).or(self.stopper.last_held);
         let stops = &mut self.stopper.stops;
         stops.stops += u64::from(self.since.is_some());
         stops.stopped_ns += held_ns;

@@ -123,7 +123,7 @@ impl Ticker {
     /// CPU that the tick had has stood still since it was looked at.
     pub fn take_stops(&mut self) -> Stops {
         let stops = std::mem::take(&mut self.stopper.stops);
-        if let Some(tid) = self.stopper.held.take() {
+        if let Some(tid) = self.stopper.last_held.take() {
             self.cpu = cpu_of(self.target.pid, tid);
         }
         // A process that stands anyway is not looked at.

@@ -149,7 +149,7 @@ fn pythons() -> Vec<PathBuf> {
     found
 }
 
-/// Of what process, which Python, and what it was like.
+/// Checks a process of each Python, whose memory is laid out so.
 fn each_python(check: impl Fn(&Target, &Layout)) {
     for python in pythons() {
         let target = Target::start(&python);
@@ -178,13 +178,14 @@ struct Tampered<'a> {
     one_in: usize,
     chance: Mutex<fastrand::Rng>,
     reads: AtomicUsize,
-    words: Mutex<BTreeSet<usize>>,
+    /// Addresses that were read.
+    read_at: Mutex<BTreeSet<usize>>,
 }
 
 impl Tampered<'_> {
     fn tamper(&self, word: usize) -> usize {
         let mut chance = self.chance.lock().unwrap();
-        let words = self.words.lock().unwrap();
+        let read_at = self.read_at.lock().unwrap();
         match chance.u8(0..8) {
             0 => 0,
             1 => chance.usize(..),
@@ -193,7 +194,7 @@ impl Tampered<'_> {
             4 => word.wrapping_add(chance.usize(..64)).wrapping_sub(32),
             5 => usize::MAX - chance.usize(..64),
             // Where something was read: circles.
-            _ => words.range(chance.usize(..word.max(1))..).next().copied().unwrap_or(word),
+            _ => read_at.range(chance.usize(..word.max(1))..).next().copied().unwrap_or(word),
         }
     }
 }
@@ -205,7 +206,7 @@ impl Memory for Tampered<'_> {
         if self.one_in == 0 {
             return read;
         }
-        self.words.lock().unwrap().extend(spans.iter().map(|span| span.address));
+        self.read_at.lock().unwrap().extend(spans.iter().map(|span| span.address));
         for word in into.chunks_exact_mut(size_of::<usize>()) {
             if self.chance.lock().unwrap().usize(..self.one_in) == 0 {
                 let known = usize::from_ne_bytes(word.try_into().unwrap());
@@ -268,6 +269,45 @@ fn what_was_read_while_the_process_went_on_is_found_out_when_it_stands() {
     });
 }
 
+/// Without a version, a code object is told from another at its address by the bytes of its name: those that were
+/// shown, not those that were there a moment later.
+#[test]
+fn a_name_that_changes_while_it_is_read_is_found_out() {
+    each_python(|target, layout| {
+        if layout.code.has_version {
+            return;
+        }
+        let found = (0..200).map(|_| target.copy()).find_map(|before| {
+            let mut after = before.clone();
+            after.pieces.values_mut().for_each(|bytes| replace(bytes, b"descend\0", b"DESCEND\0"));
+            let mut own = reader(Between { moments: [&before, &after], left: 0.into() }, target, layout);
+            let right = stacks(&mut own, &mut Book::new(10_000))?;
+            let named = right.iter().any(|(_, stack)| stack.contains("DESCEND"));
+            let whole = !right.iter().any(|(_, stack)| stack.contains(UNREAD));
+            (named && whole).then_some((before, after, right))
+        });
+        let (before, after, right) = found.expect("it never recursed");
+        for reads in 0.. {
+            let between = Between { moments: [&before, &after], left: reads.into() };
+            let (mut own, mut book) = (reader(between, target, layout), Book::new(10_000));
+            stacks(&mut own, &mut book);
+            let all_before = own.memory.left.swap(0, Relaxed) > 0;
+            assert_eq!(stacks(&mut own, &mut book).as_ref(), Some(&right), "after {reads} reads");
+            if all_before {
+                break;
+            }
+        }
+    });
+}
+
+fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
+    for at in 0..bytes.len().saturating_sub(old.len()) {
+        if bytes[at..].starts_with(old) {
+            bytes[at..][..new.len()].copy_from_slice(new);
+        }
+    }
+}
+
 #[test]
 fn garbage_is_an_error_or_a_stack_and_ends() {
     each_python(|target, layout| {
@@ -281,7 +321,7 @@ fn garbage_is_an_error_or_a_stack_and_ends() {
                 one_in: 0,
                 chance: Mutex::new(chance),
                 reads: 0.into(),
-                words: Mutex::default(),
+                read_at: Mutex::default(),
             };
             let (mut own, mut book) = (reader(tampered, target, layout), Book::new(10_000));
             if seed % 2 == 0 {
