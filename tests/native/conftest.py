@@ -120,8 +120,8 @@ def start() -> Iterator[Start]:
 
 
 @contextmanager
-def apart(pid: int) -> Iterator[None]:
-    """Threads started meanwhile and the process have no CPU in common, if there are two.
+def apart(pid: int) -> Iterator[int]:
+    """Threads started meanwhile and the process have no CPU in common, if there are two; its own is given.
 
     A sampler that takes the CPU from its target need not stop it.
     """
@@ -130,7 +130,7 @@ def apart(pid: int) -> Iterator[None]:
         os.sched_setaffinity(int(task.name), {cpus[-1]})
     os.sched_setaffinity(0, {cpus[0]})
     try:
-        yield
+        yield cpus[-1]
     finally:
         os.sched_setaffinity(0, cpus)
 

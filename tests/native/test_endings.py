@@ -122,10 +122,14 @@ def test_a_target_is_not_left_stopped_when_the_sampler_is_killed(start, wait_unt
     caught = 0
     for _ in range(20):
         command = [sys.executable, "-c", sampler, str(target.pid)]
-        with apart(target.pid):
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        with process:
+        with (
+            apart(target.pid) as its_cpu,
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        ):
             assert process.stdout.readline() == "sampling\n"
+            # Who looks runs in the target's place while that is stopped. On the sampler's CPU it would have
+            # to wait for the sampler, which goes first and leaves nothing stopped behind.
+            os.sched_setaffinity(0, {its_cpu})
             wait_until(lambda: stopped_threads(target.pid, state) != [])
             caught += 1
             process.kill()
