@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from sidelight import logs
+from sidelight.sidecar import heap
 from sidelight.sidecar.main import serve
 from sidelight.sidecar.settings import parse
 
@@ -14,4 +15,5 @@ def run(argv: list[str]) -> int:
     """0 after a signal, 1 when a root task died; raises SidelightError for what is wrong at start."""
     settings = parse(argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
+    heap.keep_one()
     return asyncio.run(serve(settings))
