@@ -29,7 +29,8 @@ EVERYWHERE: list[Trial] = [
 ]
 HERE: list[Trial] = [
     ("soaked", lambda python, much: trials.soaked(python, int(10_000_000 * much), 900 * much)),
-    ("names", lambda python, much: trials.soaked(python, 10_000_000, 60 * much, names=True)),
+    # It grows until it has as many stacks as it may, which takes as long however much is asked for.
+    ("names", lambda python, much: trials.soaked(python, 10_000_000, 120 * max(much, 1), names=True)),
 ]
 HEAD = f"""\
 # Harm
@@ -53,7 +54,7 @@ HEAD = f"""\
 - **many samples**: of two processes with 102 threads each and one whose threads and code come and go,
   four takes a second, until there are ten million. The sampler's memory may differ by
   {trials.GROWTH_BYTES >> 20} MiB from what it was after the first fifth. Then code whose names never
-  were before.
+  were before, for two minutes, with at most 2,000 stacks told apart (50,000 by default).
 
 The longest stop is what the sampler measured. The bound is 2 ms; it is passed only where the kernel did
 not let the sampler go on in time.

@@ -1,7 +1,8 @@
 """Samples processes until so many samples were counted, and says how large it got.
 
-Usage: soak.py SAMPLES SECONDS PID:RATE [PID:RATE ...]. Prints a JSON line after each take (four a second):
-the samples so far, the bytes resident and the open descriptors. The last is from after everything was let go.
+Usage: soak.py SAMPLES SECONDS MAX_STACKS PID:RATE [PID:RATE ...]. Prints a JSON line after each take (four
+a second): the samples so far, the bytes resident and the open descriptors. The last is from after everything
+was let go.
 """
 
 import json
@@ -26,9 +27,9 @@ def main() -> None:
         print(json.dumps({**told, "resident": resident, "open": descriptors}), flush=True)
 
     tell()
-    engine = Engine()
+    engine = Engine(max_stacks=int(sys.argv[3]))
     sessions = []
-    for target in sys.argv[3:]:
+    for target in sys.argv[4:]:
         pid, rate = target.split(":")
         sessions.append(engine.attach(int(pid), rate_hz=float(rate), mode="auto"))
     until = time.monotonic() + seconds
