@@ -71,6 +71,8 @@ pub enum AttachError {
     Gone(String),
     Denied(String),
     Unsupported(String),
+    /// Reading takes longer than threads may be stopped.
+    Slow(String),
     /// The engine was closed, or does not answer.
     Engine(String),
 }
@@ -165,6 +167,7 @@ fn refused(target: &Target, failure: &Failure) -> AttachError {
         _ if ["os error 1)", "os error 13)", "EPERM"].iter().any(|denied| why.contains(denied)) => {
             AttachError::Denied(format!("not allowed to read process {pid}: {why}"))
         }
+        _ if failure.kind == "slow" => AttachError::Slow(format!("process {pid}: {why}")),
         _ => AttachError::Unsupported(format!("process {pid} is no Python that can be sampled: {why}")),
     }
 }

@@ -18,7 +18,7 @@ use crate::os_thread::Since;
 use crate::sample::{Failure, Gil, StackReader, Stacks, ThreadStack};
 use crate::stop::{Refusal, Stop, Stopper};
 use crate::threads::Threads;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A reading that was not true is made again after these pauses: a call that was found half entered needs
 /// nanoseconds to be entered, but its thread may have to wait for a CPU first, perhaps the one that reads it.
@@ -95,27 +95,35 @@ impl Reading<'_> {
 
     fn attempt(&mut self, interpreter: usize, n: usize, stopper: &mut Stopper) -> Found {
         if n < ASK_FIRST && self.threads.were_all_still() {
-            return self.read_as_it_is(interpreter);
+            return self.read_as_it_is(interpreter, stopper);
         }
         let gil = self.reader.gil(interpreter)?;
         if gil.holder == 0 {
             let working = self.threads.on_cpu();
             return match n == 0 || working.is_empty() {
-                true => self.read_as_it_is(interpreter),
+                true => self.read_as_it_is(interpreter, stopper),
                 false => self.read_stopped(interpreter, &working, stopper),
             };
         }
         match self.os_thread(gil) {
             None => self.attempt_all(&[interpreter], n, stopper),
-            Some(tid) if self.threads.still(tid) && n < ASK_FIRST => self.read_as_it_is(interpreter),
+            Some(tid) if self.threads.still(tid) && n < ASK_FIRST => self.read_as_it_is(interpreter, stopper),
             Some(tid) => self.read_stopped(interpreter, &[tid], stopper),
         }
     }
 
     /// With nobody stopped.
-    fn read_as_it_is(&mut self, interpreter: usize) -> Found {
-        let stacks = self.read_one(interpreter)?;
-        self.prove(stacks, interpreter, None)
+    fn read_as_it_is(&mut self, interpreter: usize, stopper: &Stopper) -> Found {
+        self.reader.deadline(self.until(stopper));
+        let stacks = self.read_one(interpreter);
+        self.reader.deadline(None);
+        self.prove(stacks?, interpreter, None)
+    }
+
+    /// Who was pushed aside may stand still because its CPU is needed for the reading: no longer than if stopped.
+    fn until(&self, stopper: &Stopper) -> Option<Instant> {
+        let looked = self.threads.pushed_aside().and(self.threads.looked);
+        looked.map(|looked| looked + stopper.limits.hold)
     }
 
     /// With these stopped.
@@ -196,7 +204,10 @@ impl Reading<'_> {
     /// While no thread has a CPU, by itself or because all are stopped.
     fn attempt_all(&mut self, interpreters: &[usize], n: usize, stopper: &mut Stopper) -> Found {
         if n < ASK_FIRST && self.threads.were_all_still() {
-            let stacks = self.read_each(interpreters)?;
+            self.reader.deadline(self.until(stopper));
+            let stacks = self.read_each(interpreters);
+            self.reader.deadline(None);
+            let stacks = stacks?;
             return match self.threads.are_all_still() {
                 true => Ok(stacks),
                 false => Err(moved("a thread ran while it was read")),

@@ -1,4 +1,8 @@
 //! Stacks as the py-spy crate reads them.
+//!
+//! The crate reads all threads at once or none, and cannot be interrupted. So a reading for which a thread stands
+//! still is begun only if the last one took less time than there is; one that took longer is measured anew at the
+//! next tick, before anything is stopped.
 
 use crate::book::{Book, FrameId};
 use crate::entering::Entering;
@@ -8,6 +12,7 @@ use crate::sample::{Failure, Gil, StackReader, Stacks, ThreadStack};
 use crate::stack::Call;
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, PythonSpy, StackTrace};
+use std::time::{Duration, Instant};
 
 /// Reads one process through the crate.
 pub struct CrateReader {
@@ -19,6 +24,12 @@ pub struct CrateReader {
     holder: Option<Holder>,
     max_depth: usize,
     frames: Vec<FrameId>,
+    /// What the last reading took.
+    takes: Option<Duration>,
+    /// It has to be known before the next one is begun.
+    measure: bool,
+    /// When a reading must be over.
+    until: Option<Instant>,
 }
 
 impl CrateReader {
@@ -30,7 +41,8 @@ impl CrateReader {
         let holder = Holder::of(version, spy.addresses.threadstate_address);
         // The first reading only proves that there is something to read.
         let entering = Entering::always();
-        Ok(CrateReader { spy, linkage, entering, holder, max_depth, frames: Vec::new() })
+        let (frames, takes, until) = (Vec::new(), None, None);
+        Ok(CrateReader { spy, linkage, entering, holder, max_depth, frames, takes, measure: true, until })
     }
 
     /// The target's Python, like "3.11.7".
@@ -42,6 +54,15 @@ impl CrateReader {
     /// Whether it can be told which thread holds the GIL.
     pub fn knows_holder(&self) -> bool {
         self.holder.is_some()
+    }
+
+    /// All threads. How long it takes is noted only if it comes to an end.
+    fn traces(&mut self) -> Result<Vec<StackTrace>, Failure> {
+        let began = Instant::now();
+        let traces = self.spy.get_stack_traces().map_err(|error| failure(&error))?;
+        self.takes = Some(began.elapsed());
+        self.measure = false;
+        Ok(traces)
     }
 
     /// Whether the stacks can be believed, or nothing can be done about it.
@@ -83,6 +104,10 @@ impl CrateReader {
 
 impl StackReader for CrateReader {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
+        if self.measure {
+            // It moves: what is found means nothing, and nothing may be found.
+            let _ = self.traces();
+        }
         Ok(vec![self.spy.addresses.interpreter_address])
     }
 
@@ -93,20 +118,38 @@ impl StackReader for CrateReader {
         holder.read(&self.spy.process).ok_or_else(|| Failure::new("read", &"the GIL cannot be read"))
     }
 
+    fn deadline(&mut self, until: Option<Instant>) {
+        self.until = until;
+    }
+
     fn read(
         &mut self,
         interpreter: usize,
         _ran: &mut dyn FnMut(i32) -> bool,
         book: &mut Book,
     ) -> Result<Stacks, Failure> {
+        if let (Some(until), Some(takes)) = (self.until, self.takes) {
+            if Instant::now() + takes > until {
+                self.measure = true;
+                return Err(slow(takes));
+            }
+        }
         let gil = self.gil(interpreter)?;
         if !self.is_complete() {
             return Err(Failure::passing("read", &"a call was being entered"));
         }
-        let traces = self.spy.get_stack_traces().map_err(|error| failure(&error))?;
+        let traces = self.traces()?;
         let threads = traces.into_iter().map(|trace| self.stack(trace, interpreter, book)).collect();
         Ok(Stacks { threads, gil })
     }
+}
+
+fn slow(takes: Duration) -> Failure {
+    let message = format!(
+        "reading all threads takes {:.1} ms, longer than they may be stopped (max-stop-ms)",
+        takes.as_secs_f64() * 1e3
+    );
+    Failure::new("slow", &message)
 }
 
 fn failure(error: &anyhow::Error) -> Failure {

@@ -231,7 +231,7 @@ impl From<AttachError> for PyErr {
             AttachError::Gone(message) => PyProcessLookupError::new_err(message),
             AttachError::Denied(message) => PyPermissionError::new_err(message),
             AttachError::Unsupported(message) => PyValueError::new_err(message),
-            AttachError::Engine(message) => PyRuntimeError::new_err(message),
+            AttachError::Slow(message) | AttachError::Engine(message) => PyRuntimeError::new_err(message),
         }
     }
 }

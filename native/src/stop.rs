@@ -67,7 +67,7 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct Stopper {
     pid: i32,
-    limits: Limits,
+    pub limits: Limits,
     /// Seized and interrupted, but not yet seen to stop.
     unsettled: Vec<i32>,
     /// The main thread ended while it was seized, and nobody has been told.

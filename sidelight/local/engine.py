@@ -80,6 +80,10 @@ class Session(Protocol):
     def timeline(self, seconds: float | None = None) -> Timeline: ...
 
 
+_MAX_STOP_US = 20_000
+"""Ten times what a sidecar allows itself: somebody looks on, and reads how long the longest stop was."""
+
+
 class Engine(Protocol):
     """One thread that samples any number of processes."""
 
@@ -107,4 +111,4 @@ def engine() -> Engine:
             reason=Reason.SAMPLER_MISSING,
             hint="Install its wheel beside sidelight's (make native builds it), or use py-spy itself.",
         )
-    return cast("Engine", module.Engine())
+    return cast("Engine", module.Engine(max_stop_us=_MAX_STOP_US))

@@ -1,11 +1,14 @@
 """One thread samples many processes, each as it was asked to."""
 
+import re
 from pathlib import Path
 
 import pytest
 from sidelight_native import Engine
 
 from tests.native.conftest import PYTHONS, Taken, apart
+
+CROWD = Path(__file__).parents[1] / "harm" / "targets" / "crowd.py"
 
 
 def sampling_threads():
@@ -148,3 +151,18 @@ def test_stops_are_counted(start, wait_until, mode):
     assert all((batch.stops == 0) == (batch.stopped_ns == 0) for batch in taken.batches)
     longest = max(batch.longest_stop_ns for batch in taken.batches)
     assert 0 < longest <= sum(batch.stopped_ns for batch in taken.batches)
+
+
+def test_a_crowd_that_takes_longer_to_read_than_it_may_be_stopped_is_not_stopped(start, wait_until):
+    target = start(CROWD, 60)
+    engine, said = Engine(max_stop_us=100), ""
+    try:
+        with apart(target.pid):
+            session = engine.attach(target.pid, rate_hz=100, reader="py-spy")
+        # It happened to stand still meanwhile.
+        wait_until(lambda: session.take().errors.get("slow", 0) > 0)
+    except RuntimeError as refusal:
+        said = str(refusal)
+    assert said == "" or re.search(rf"process {target.pid}: .* takes .* ms, .*max-stop-ms", said)
+    patient = Engine(max_stop_us=1_000_000).attach(target.pid, rate_hz=100, reader="py-spy")
+    wait_until(lambda: patient.take().samples > 0)
