@@ -106,12 +106,16 @@ def _leaf(service: Service, seen: Seen) -> list[str]:
         return ["nothing was seen computing"]
     if (first := leaves.most_common(1)[0][0]) != service.leaf:
         return [f"most busy samples end in {first}, not in {service.leaf}"]
-    # Each process by its own ticks; what all of them scatter is at most what one with the fewest would.
     burning = [one for one in seen.processes if one.leaves[service.leaf]]
-    least = sum(one.leaves[service.leaf] / one.tried for one in burning)
-    most = sum((one.leaves[service.leaf] + one.failed) / one.tried for one in burning)
-    off = allowed(seen.burnt, min(one.ticks for one in burning))
-    if seen.burnt - off <= most and least <= seen.burnt + sum(one.waited for one in burning) + off:
+    # Workers that come and go share the time of their master. Others are there all the time, each has its
+    # own ticks; what all of them scatter is at most what one with the fewest would.
+    longest = max(one.tried for one in seen.processes)
+    span = {one.pid: longest if service.recycled else one.tried for one in burning}
+    least = sum(one.leaves[service.leaf] / span[one.pid] for one in burning)
+    most = sum((one.leaves[service.leaf] + one.failed) / span[one.pid] for one in burning)
+    waited = sum(one.waited * one.tried / span[one.pid] for one in burning)
+    off = allowed(seen.burnt, min(span.values()))
+    if seen.burnt - off <= most and least <= seen.burnt + waited + off:
         return []
     return [f"{service.leaf} was seen {least:.3f} of the time, and took {seen.burnt:.3f}"]
 

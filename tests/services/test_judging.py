@@ -55,6 +55,20 @@ def test_each_thing_that_is_wrong_is_said(seen: Seen, said: str) -> None:
     assert said in "; ".join(found)
 
 
+def test_workers_that_come_and_go_share_the_time_of_their_master() -> None:
+    service = replace(SERVICE, recycled=True)
+    master = RIGHT.processes[0]
+    workers = [
+        Process(pid, "worker", 250, 0, 23, Counter({"burn": 15, "write": 8}), cpu=0.09, waited=0.02)
+        for pid in range(2, 10)
+    ]
+    seen = replace(RIGHT, processes=[master, *workers])
+    assert problems(service, seen) == []
+    assert "burn was seen 0.120 of the time, and took 0.480" in problems(service, replace(seen, burnt=0.48))
+    twice = [replace(one, leaves=Counter({"burn": 60}), busy=60, cpu=0.24) for one in workers]
+    assert "took 0.120" in "; ".join(problems(service, replace(seen, processes=[master, *twice])))
+
+
 def test_time_that_a_process_waited_for_a_core_may_be_seen_as_running() -> None:
     assert problems(SERVICE, with_worker(busy=300, waited=0.25)) == []
     assert problems(SERVICE, with_worker(busy=20, waited=0.25)) != []
