@@ -4,8 +4,9 @@
 
 The plain way keeps each window as zstd-compressed folded text and adds windows up in a Python dict. Both
 read the same windows from memory, in the same run, and draw with the same tree: what differs is everything
-before it. `cold` has nothing decoded yet, `warm` is the same question asked again. Medians of the repeats,
-wall clock and CPU of all threads; trust the ratios of CPU time, which a busy machine changes least.
+before it. `cold` has nothing decoded yet, `warm` is the same question asked again; `blocks` is the same once
+compaction has been there, whose own cost is told. Medians of the repeats, wall clock and CPU of all threads;
+trust the ratios of CPU time, which a busy machine changes least.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from itertools import islice
 import zstandard
 
 from sidelight.collector.api.reply import Reply, json_reply
+from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.flame import flame
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.windows import Question
+from sidelight.collector.store import manifest
+from sidelight.collector.store.manifest import Block
 from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.segments import write_segment
+from sidelight.collector.store.segments import event_day, write_segment
 from sidelight.stacks.counts import Counts, ProfileType
 from sidelight.stacks.folded import Stack, join
 from sidelight.stacks.labels import Labels
@@ -108,10 +113,9 @@ def median_ms(repeats: int, run: Callable[[], object]) -> tuple[float, float]:
     """Wall clock and CPU milliseconds of one run."""
     wall, cpu = [], []
     for _ in range(repeats):
-        start, used = time.perf_counter(), time.process_time()
-        run()
+        start = time.perf_counter()
+        cpu.append(cpu_ms(run))
         wall.append((time.perf_counter() - start) * 1000)
-        cpu.append((time.process_time() - used) * 1000)
     return statistics.median(wall), statistics.median(cpu)
 
 
@@ -133,8 +137,8 @@ def main() -> None:
     made = list(windows(random.Random(1), given))
     compress = zstandard.ZstdCompressor(level=3)
     bodies = [compress.compress(encode([one])) for one in made]
-    store, rest, segments = MemoryStore(), iter(made), 0
-    while part := list(islice(rest, given.windows_per_segment)):
+    store, segments = MemoryStore(), 0
+    for part in batched(made, given.windows_per_segment):
         write_segment(store, part)
         segments += 1
     stored = sum(entry.size for entry in store.list("v1/"))
@@ -158,23 +162,53 @@ def main() -> None:
     side = by_query["sides"][0]
     assert [by_query["names"][code] for code in by_query["name"]] == by_text["frames"]
     assert (side["self_samples"], side["samples"]) == (by_text["self_samples"], by_text["total"])
-    with closing(QueryEngine(store, QueryLimits())) as engine:
-        ask(engine)
-        warm_ms = median_ms(given.repeats, lambda: ask(engine))
-        decoded = engine.cache.bytes
-    cold_ms = median_ms(given.repeats, cold)
+
+    def warm() -> tuple[tuple[float, float], int]:
+        with closing(QueryEngine(store, QueryLimits())) as engine:
+            ask(engine)
+            return median_ms(given.repeats, lambda: ask(engine)), engine.cache.bytes
+
     plain_ms = median_ms(given.repeats, lambda: plain(bodies))
+    taken = {"zstd text + dict": (plain_ms, sum(map(len, bodies)))}
+    taken["segments, cold"] = median_ms(given.repeats, cold), stored
+    taken["segments, warm"] = warm()
+    store, compacting_ms, blocks = compacted(made, given.windows_per_segment)
+    assert json.loads(cold().body)["sides"] == by_query["sides"]
+    taken["blocks, cold"] = median_ms(given.repeats, cold), sum(block.bytes for block in blocks)
+    taken["blocks, warm"] = warm()
     print(f"{len(made)} windows, {rows} stack rows, {given.stacks} stacks, {segments} segments")
     print(f"{len(by_query['level'])} nodes; equal answers")
     print(f"{'':18}{'wall ms':>9}{'CPU ms':>9}{'ratio':>8}{'bytes a window':>16}")
-    text_bytes = sum(map(len, bodies))
-    for name, taken, size in (
-        ("zstd text + dict", plain_ms, text_bytes),
-        ("query, cold", cold_ms, stored),
-        ("query, warm", warm_ms, decoded),
-    ):
-        wall, cpu = taken
+    for name, ((wall, cpu), size) in taken.items():
         print(f"{name:18}{wall:9.0f}{cpu:9.0f}{plain_ms[1] / cpu:8.1f}{size / len(made):16.0f}")
+    print(f"compaction to {len(blocks)} blocks: {compacting_ms / len(made):.2f} CPU ms a window (limit 0.4)")
+
+
+def compacted(made: Sequence[Window], windows_per_segment: int) -> tuple[MemoryStore, float, Sequence[Block]]:
+    """The same windows, compacted as they come and when the day is over; what that took, in ms of CPU."""
+    store, rest, now, used = MemoryStore(), iter(made), START_NS / 1e9, 0.0
+    compaction = Compaction(store, Metrics(), Rules(gone_seconds=0), interval_seconds=1, clock=lambda: now)
+    rules = Rules()
+    while coming := list(islice(rest, rules.segments * windows_per_segment)):
+        for part in batched(coming, windows_per_segment):
+            write_segment(store, part)
+        now = coming[-1].start_ns / 1e9
+        used += cpu_ms(compaction.look)
+    now += 2 * 86_400
+    used += cpu_ms(compaction.look)
+    return store, used, manifest.read(store, event_day(START_NS)).manifest.blocks
+
+
+def batched(windows: Sequence[Window], size: int) -> Iterator[Sequence[Window]]:
+    for start in range(0, len(windows), size):
+        yield windows[start : start + size]
+
+
+def cpu_ms(run: Callable[[], object]) -> float:
+    """CPU milliseconds of all threads."""
+    used = time.process_time()
+    run()
+    return (time.process_time() - used) * 1000
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from sidelight.collector.api.routes import routes as api_routes
 from sidelight.collector.app import Readiness, build_app
 from sidelight.collector.batches import FlushRule
 from sidelight.collector.budget import Budget
+from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.door import Tokens, read_tokens
 from sidelight.collector.flusher import Flusher
 from sidelight.collector.ingest import Ingest
@@ -114,6 +115,9 @@ async def serve(
         days=settings.retention_raw_days,
         interval_seconds=settings.retention_interval_seconds,
     )
+    compaction = Compaction(
+        store, metrics, compaction_rules(settings), interval_seconds=settings.compact_interval_seconds
+    )
     app = build_app(
         [
             *ingest.routes(),
@@ -143,6 +147,10 @@ async def serve(
                 outlive(stop, "flush", flusher.run()), name="flush windows to the store"
             )
             roots.create_task(outlive(stop, "retention", retention.run(stop)), name="delete what is too old")
+            if settings.compact_interval_seconds:
+                roots.create_task(
+                    outlive(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
+                )
             roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
             await stop.wait()
             _log.info("stopping")
@@ -194,6 +202,17 @@ def admission(settings: Settings) -> Admission:
         settings.max_body_bytes,
         int(settings.max_future_seconds * 1e9),
         int(settings.max_age_days * DAY_SECONDS * 1e9),
+    )
+
+
+def compaction_rules(settings: Settings) -> Rules:
+    """When blocks are made, from the settings."""
+    return Rules(
+        segments=settings.compact_segments,
+        wait_seconds=settings.compact_wait_seconds,
+        block_rows=settings.compact_block_rows,
+        gone_seconds=settings.compact_gone_seconds,
+        stray_seconds=settings.compact_stray_seconds,
     )
 
 

@@ -55,9 +55,21 @@ class Metrics:
         self.retention_errors = self._counter(
             "sidelight_retention_errors", "Looks for what is too old that failed."
         )
+        self.compacted_windows = self._counter(
+            "sidelight_compacted_windows", "Windows written into blocks, anew each time they are."
+        )
+        self.compaction_seconds = self._histogram(
+            "sidelight_compaction_seconds", "Time to make and commit one block."
+        )
+        self.compaction_deleted = self._counter(
+            "sidelight_compaction_deleted_objects", "Objects deleted because a block has what they had."
+        )
+        self.compaction_errors = self._counter(
+            "sidelight_compaction_errors", "Times that compaction was broken off."
+        )
         self.segments_unreadable = self._counter(
             "sidelight_query_unreadable_segments",
-            "Segments that a query had to leave out, counted anew in every query.",
+            "Segments, blocks and manifests that a query had to leave out, counted anew in every query.",
         )
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")

@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from sidelight.collector.store.live import live
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore
-from sidelight.collector.store.segments import list_segments, read_segment
+from sidelight.collector.store.segments import read_segment
 from sidelight.stacks.errors import Reason, SidelightError
 
 DAY_NS: Final = 86_400 * 10**9
@@ -60,7 +61,8 @@ def stored_ids(
 ) -> list[tuple[str, int]]:
     """Ids and digests of windows of the last day, latest first, about `capacity` of them; blocks."""
     found: list[tuple[str, int]] = []
-    for ref in reversed(list_segments(store, now_ns - DAY_NS, now_ns + DAY_NS)):
+    refs = live(store, now_ns - DAY_NS, now_ns + DAY_NS).refs
+    for ref in sorted(refs, key=lambda ref: ref.max_start_ms, reverse=True):
         if len(found) >= capacity or stopped():
             break
         try:

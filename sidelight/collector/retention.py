@@ -8,19 +8,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
+from itertools import chain
 from typing import Final
 
 import structlog
 
 from sidelight.collector.metrics import Metrics
+from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.objects import ObjectStore, StoreError
-from sidelight.collector.store.segments import ROOT
 
 DELETES_AT_ONCE: Final = 8
-_PART: Final = re.compile(
-    re.escape(ROOT) + r"(\d{4}-\d\d-\d\d)/\d{13}-\d{13}-[0-9a-f]{16}/(profiles|stacks|samples)\.parquet"
+_DAY: Final = r"(?P<day>\d{4}-\d\d-\d\d)"
+_PART: Final = r"\d{13}-\d{13}-[0-9a-f]{16}/(profiles|stacks|samples)\.parquet"
+_IN_ORDER: Final = (
+    re.compile(rf"{segments.ROOT}{_DAY}/\d{{13}}-\d{{13}}-[0-9a-f]{{16}}/samples\.parquet"),
+    re.compile(rf"{segments.ROOT}{_DAY}/{_PART}"),
+    re.compile(rf"{manifest.ROOT}{_DAY}\.json"),
+    re.compile(rf"{manifest.BLOCKS}{_DAY}/{_PART}"),
 )
+"""Keys that the collector writes. What makes others count goes first, so that no reader finds half of it."""
 _log = structlog.get_logger()
 
 
@@ -29,25 +35,33 @@ def last_expired(now: datetime, days: int) -> date:
     return (now.astimezone(UTC) - timedelta(days=days + 1)).date()
 
 
-def expired(keys: Iterable[str], now: datetime, days: int) -> list[str]:
-    """Those keys that hold segments of whole days older than `days`, in the order to delete them.
+def expired(keys: Iterable[str], now: datetime, days: int) -> list[list[str]]:
+    """Those keys that hold whole days older than `days`, in groups to be deleted one after the other.
 
-    Every samples object comes before every other: a segment without it does not count, so no reader finds
-    half of one. Keys that the collector does not write are never among them.
+    A segment without its samples object does not count, nor does a block that no manifest names. Keys that
+    the collector does not write are never among them.
     """
     last = last_expired(now, days).isoformat()
-    old = [key for key in keys if (part := _PART.fullmatch(key)) and part[1] <= last]
-    return sorted(old, key=lambda key: (not key.endswith("/samples.parquet"), key))
+    groups: list[list[str]] = [[] for _ in _IN_ORDER]
+    for key in keys:
+        for group, written in zip(groups, _IN_ORDER, strict=True):
+            if match := written.fullmatch(key):
+                if match["day"] <= last:
+                    group.append(key)
+                break
+    return [sorted(group) for group in groups]
 
 
-def old_keys(store: ObjectStore, now: datetime, days: int) -> list[str]:
+def old_keys(store: ObjectStore, now: datetime, days: int) -> list[list[str]]:
     """What `expired` finds in a store; blocks."""
-    return expired(_until(store, f"{ROOT}{last_expired(now, days).isoformat()}0"), now, days)
+    beyond = f"{last_expired(now, days).isoformat()}~"
+    roots = (segments.ROOT, manifest.ROOT, manifest.BLOCKS)
+    return expired(chain.from_iterable(_until(store, root, beyond) for root in roots), now, days)
 
 
-def _until(store: ObjectStore, beyond: str) -> Iterator[str]:
-    for entry in store.list(ROOT):
-        if entry.key >= beyond:
+def _until(store: ObjectStore, root: str, beyond: str) -> Iterator[str]:
+    for entry in store.list(root):
+        if entry.key >= f"{root}{beyond}":
             return
         yield entry.key
 
@@ -86,9 +100,9 @@ class Retention:
         """Delete once what is too old; blocks. What is left when `stopped` waits for the next look."""
         deleted = 0
         try:
-            keys = old_keys(self._store, now, self._days)
+            groups = old_keys(self._store, now, self._days)
             with ThreadPoolExecutor(DELETES_AT_ONCE, thread_name_prefix="retention") as threads:
-                for group in _groups(keys):
+                for group in (group for keys in groups for group in batched(keys)):
                     if stopped():
                         break
                     for _ in threads.map(self._store.delete, group):
@@ -99,12 +113,10 @@ class Retention:
         self._metrics.retention_deleted.inc(deleted)
         if deleted:
             last = last_expired(now, self._days).isoformat()
-            _log.info("old segments deleted", objects=deleted, last_day=last)
+            _log.info("old windows deleted", objects=deleted, last_day=last)
 
 
-def _groups(keys: list[str]) -> Iterator[list[str]]:
-    """Keys in groups of DELETES_AT_ONCE, none with samples and other objects both."""
-    for _, same in groupby(keys, key=lambda key: key.endswith("/samples.parquet")):
-        rest = list(same)
-        for start in range(0, len(rest), DELETES_AT_ONCE):
-            yield rest[start : start + DELETES_AT_ONCE]
+def batched(keys: list[str]) -> Iterator[list[str]]:
+    """Keys in groups of DELETES_AT_ONCE."""
+    for start in range(0, len(keys), DELETES_AT_ONCE):
+        yield keys[start : start + DELETES_AT_ONCE]

@@ -9,6 +9,7 @@ from pathlib import Path
 from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
 
 DAY_SECONDS = 86_400.0
+MIN_STRAY_SECONDS = 600.0
 
 _AT_LEAST_ONE = (
     "max_windows",
@@ -16,6 +17,8 @@ _AT_LEAST_ONE = (
     "max_depth",
     "max_labels",
     "decode_threads",
+    "compact_segments",
+    "compact_block_rows",
     "max_queries",
     "query_reads",
     "default_nodes",
@@ -104,6 +107,23 @@ class Settings:
         3600.0, "time between looks for what is too old", read=positive
     )
 
+    compact_interval_seconds: float = setting(
+        60.0, "time between looks for segments to make blocks of; 0: never", read=seconds
+    )
+    compact_segments: int = setting(64, "segments of a day that become a block", read=whole, metavar="COUNT")
+    compact_wait_seconds: float = setting(600.0, "or fewer, once windows are so old", read=seconds)
+    compact_block_rows: int = setting(
+        1_000_000,
+        "most rows of samples of a block that is made of others; one takes 200 bytes of memory",
+        read=whole,
+    )
+    compact_gone_seconds: float = setting(
+        600.0, "what a block has is deleted so long after it was made", read=positive
+    )
+    compact_stray_seconds: float = setting(
+        21_600.0, "what a collector that died left half done is deleted after this time", read=positive
+    )
+
     query_timeout_seconds: float = setting(30.0, "after which a query is given up", read=positive)
     max_queries: int = setting(4, "queries worked on at once", read=whole, metavar="COUNT")
     max_waiting_queries: int = setting(
@@ -143,6 +163,16 @@ class Settings:
             raise BadSetting(
                 "max_age_days is above retention_raw_days",
                 hint="Windows would be acknowledged and deleted: lower the first or raise the second.",
+            )
+        if self.compact_gone_seconds < 2 * self.query_timeout_seconds:
+            raise BadSetting(
+                "compact_gone_seconds is below twice query_timeout_seconds",
+                hint="Queries would lose what they are reading: raise the first or lower the second.",
+            )
+        if self.compact_stray_seconds < MIN_STRAY_SECONDS:
+            raise BadSetting(
+                f"compact_stray_seconds is below {MIN_STRAY_SECONDS:g}",
+                hint="A block that a slow collector is about to commit would be deleted.",
             )
         if self.write_tokens_file is None and not (
             self.allow_anonymous_writes or is_loopback(self.address[0])

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidelight.collector.store.directory import DirectoryStore
+from sidelight.collector.store.live import live
 from sidelight.collector.store.opening import CONFIG_KEY, open_store
 from sidelight.collector.store.segments import list_segments, read_segment
 from sidelight.stacks.window import Window, encode
@@ -94,10 +95,10 @@ def text_of(port: int, path: str) -> str:
 
 
 def stored(root: Path) -> set[str]:
-    """Ids of the windows in committed segments."""
+    """Ids of the windows in what counts."""
     store = DirectoryStore(root)
     ids: set[str] = set()
-    for ref in list_segments(store, 0, 2**63 - 1):
+    for ref in live(store, 0, 2**63 - 1).refs:
         in_profiles = set(read_segment(store, ref, "profiles")["wid"].to_pylist())
         in_samples = set(read_segment(store, ref, "samples")["wid"].to_pylist())
         assert in_profiles == in_samples
@@ -105,8 +106,12 @@ def stored(root: Path) -> set[str]:
     return ids
 
 
+COMPACTING = ("--compact-interval-seconds", "0.01", "--compact-wait-seconds", "0", "--compact-segments", "1")
+
+
+@pytest.mark.parametrize("options", [(), COMPACTING], ids=["segments", "compacting"])
 def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
-    start: Callable[..., Process], tmp_path: Path, make_window: Make
+    start: Callable[..., Process], tmp_path: Path, make_window: Make, options: Sequence[str]
 ) -> None:
     root, luck = tmp_path / "store", random.Random(7)
     made: dict[str, Window] = {}
@@ -135,7 +140,7 @@ def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
                     unsent.append(window)
 
     for _ in range(4):
-        process = start(str(root), "--flush-seconds", "0.02")
+        process = start(str(root), "--flush-seconds", "0.02", *options)
         port, killed = process.port(), threading.Event()
         senders = [threading.Thread(target=send, args=(port, killed)) for _ in range(SENDERS)]
         enough = len(acknowledged) + luck.randrange(5, 60)
@@ -153,7 +158,7 @@ def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
         assert ids <= acknowledged | {window.id for window in unsent}
     assert unsent, "no window was caught in mid-ingest"
 
-    process = start(str(root))
+    process = start(str(root), *options)
     port = process.port()
     wait_for_event(process, "ids of earlier windows recalled")
     for window in unsent:
@@ -165,6 +170,19 @@ def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
     answer = json.loads(text_of(port, "/api/v1/services"))
     assert answer["basis"]["windows"] == len(ids)
     assert answer["services"][0]["samples"] == sum(made[one].total.wall for one in ids)
+    if options:
+        deadline = time.monotonic() + SECONDS
+        while metric(port, "sidelight_compacted_windows_total") == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert metric(port, "sidelight_compacted_windows_total") > 0
+        assert metric(port, "sidelight_compaction_errors_total") == 0
+        assert json.loads(text_of(port, "/api/v1/services"))["services"] == answer["services"]
+
+
+def metric(port: int, name: str) -> float:
+    """The value of a metric without labels."""
+    lines = (line.split() for line in text_of(port, "/metrics").splitlines())
+    return float(next(words[1] for words in lines if words[0] == name))
 
 
 def wait_for_event(process: Process, event: str) -> dict[str, Any]:

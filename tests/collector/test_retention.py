@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.retention import Retention, expired, last_expired
+from sidelight.collector.store.manifest import days
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
 from sidelight.collector.store.segments import list_segments, write_segment
@@ -28,15 +31,25 @@ def segment(day: str, name: str = "0123456789abcdef") -> list[str]:
     return [f"{below}/{part}.parquet" for part in ("samples", "profiles", "stacks")]
 
 
+def block(day: str) -> list[str]:
+    below = f"v1/raw/{day}/1795000000000-1795000000001-0123456789abcdef"
+    return [f"{below}/{part}.parquet" for part in ("samples", "profiles", "stacks")]
+
+
+def gone(keys: Iterable[str], now: datetime, days: int) -> list[str]:
+    """What is deleted, in order."""
+    return list(chain.from_iterable(expired(keys, now, days)))
+
+
 def retention(store: ObjectStore, days: int = 14) -> Retention:
     return Retention(store, Metrics(), days=days, interval_seconds=3600, clock=NOW.timestamp)
 
 
 def test_a_day_goes_when_its_last_moment_is_old_enough() -> None:
-    kept, gone = segment("2026-11-07"), segment("2026-11-06")
-    assert expired(kept + gone, NOW, 14) == gone
-    assert expired(kept + gone, NOW.replace(hour=0, minute=0), 14) == gone
-    assert set(expired(kept + gone, NOW + timedelta(hours=12), 14)) == {*kept, *gone}
+    kept, old = segment("2026-11-07"), segment("2026-11-06")
+    assert gone(kept + old, NOW, 14) == old
+    assert gone(kept + old, NOW.replace(hour=0, minute=0), 14) == old
+    assert set(gone(kept + old, NOW + timedelta(hours=12), 14)) == {*kept, *old}
 
 
 @given(st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)), st.integers(0, 400))  # noqa: DTZ001
@@ -46,10 +59,15 @@ def test_no_window_younger_than_the_days_it_is_kept_ever_goes(moment: datetime, 
     assert now - end_of_day >= timedelta(days=days)
 
 
-def test_samples_go_before_anything_else_so_that_no_segment_is_ever_half_there() -> None:
-    keys = segment("2026-11-01", "b" * 16) + segment("2026-11-02", "a" * 16)
-    order = [key.endswith("/samples.parquet") for key in expired(reversed(keys), NOW, 14)]
-    assert order == [True, True, False, False, False, False]
+def test_what_makes_others_count_goes_before_them() -> None:
+    segments = segment("2026-11-01", "b" * 16) + segment("2026-11-02", "a" * 16)
+    manifests = ["v1/manifest/2026-11-01.json", "v1/manifest/2026-11-02.json"]
+    keys = [*block("2026-11-01"), *segments, *manifests, *block("2026-11-07"), "v1/manifest/2026-11-07.json"]
+    samples, rest, named, blocks = expired(reversed(keys), NOW, 14)
+    assert samples == sorted(key for key in segments if key.endswith("/samples.parquet"))
+    assert rest == sorted(set(segments) - set(samples))
+    assert named == manifests
+    assert blocks == sorted(block("2026-11-01"))
 
 
 @pytest.mark.parametrize(
@@ -60,12 +78,15 @@ def test_samples_go_before_anything_else_so_that_no_segment_is_ever_half_there()
         "v1/l0/2020-01-01/1795000000000-1795000000001-0123456789abcdef/notes.parquet",
         "v1/l0/2020-01-01/1795000000000-1795000000001-0123456789ABCDEF/samples.parquet",
         "v1/l0/2020-01-01/x/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
-        "v1/raw/2020-01-01/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
+        "v1/raw/2020-01-01/notes.txt",
+        "v1/manifest/2020-01-01.txt",
+        "v1/manifest/notes/2020-01-01.json",
+        "v1/r1h/2020-01-01/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
         "other/v1/l0/2020-01-01/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
     ],
 )
 def test_a_key_that_the_collector_does_not_write_is_never_deleted(key: str) -> None:
-    assert expired([key], NOW, 0) == []
+    assert gone([key], NOW, 0) == []
 
 
 def test_old_segments_go_and_the_others_stay(store: ObjectStore, make_window: Make) -> None:
@@ -81,6 +102,18 @@ def test_old_segments_go_and_the_others_stay(store: ObjectStore, make_window: Ma
     ]
     assert len(list(store.list("v1/l0/"))) == 3 * 3 * 3 + 1
     assert store.get("v1/l0/2020-01-01/notes.txt") == b"mine"
+
+
+def test_blocks_go_with_their_day(make_window: Make) -> None:
+    store = MemoryStore()
+    for age in (1, 15, 30):
+        write_segment(store, [make_window(start_ns=NOW_NS - age * DAY_NS)])
+    rules = Rules(segments=1, gone_seconds=0)
+    for _ in range(2):
+        Compaction(store, Metrics(), rules, interval_seconds=1, clock=NOW.timestamp).look()
+    assert len(days(store)) == 3
+    retention(store).look(NOW, lambda: False)
+    assert {key.split("/")[2][:10] for key in (entry.key for entry in store.list("v1/"))} == {"2026-11-20"}
 
 
 def test_what_is_left_when_the_collector_stops_waits_for_the_next_look(make_window: Make) -> None:

@@ -7,7 +7,7 @@ from typing import Final, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import integers, is_equal, one, stacked, total
+from sidelight.collector.columns import integers, is_equal, one, stacked, total
 from sidelight.collector.query.frames import STATES_OF
 from sidelight.collector.query.quality import Quality, flattened, quality, said, seconds
 from sidelight.collector.query.watched import pod_seconds, processes

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sidelight
+from sidelight.collector.columns import integers, one, words
 from sidelight.collector.query.basis import Basis, basis
-from sidelight.collector.query.columns import integers, one, words
 from sidelight.collector.query.frames import rows, stacks, weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import STATES, sums

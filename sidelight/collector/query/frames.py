@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import (
+from sidelight.collector.columns import (
     Array,
     Lists,
     Words,

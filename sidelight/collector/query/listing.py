@@ -8,8 +8,8 @@ from typing import Any, TypedDict, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sidelight.collector.columns import integers, one, ordered, strings, total, used
 from sidelight.collector.query.basis import Basis, basis, pods, time_ns
-from sidelight.collector.query.columns import integers, one, ordered, strings, total, used
 from sidelight.collector.query.frames import STATES_OF
 from sidelight.collector.query.matching import label
 from sidelight.collector.query.reading import Reading

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import Array, Words, is_equal, one, words
+from sidelight.collector.columns import Array, Words, is_equal, one, words
 from sidelight.stacks.labels import KNOWN
 from sidelight.stacks.selectors import Matcher, Op, Selector, parse_selector
 

@@ -6,7 +6,7 @@ from typing import Any, Final, TypedDict, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import Column, floats, integers, is_word, one, strings, used
+from sidelight.collector.columns import Column, floats, integers, is_word, one, strings, used
 from sidelight.collector.times import SECOND_NS
 
 _TELLS_STOPS: Final = ("gil", "nonblocking")

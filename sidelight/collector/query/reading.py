@@ -16,8 +16,9 @@ import structlog
 
 from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout
+from sidelight.collector.store.live import Live, live
 from sidelight.collector.store.objects import ObjectStore, StoreError, StoreUnavailable
-from sidelight.collector.store.segments import SegmentRef, list_segments, read_segment
+from sidelight.collector.store.segments import SegmentRef, read_segment
 from sidelight.collector.store.tables import Part
 
 COLUMNS: Final[dict[Part, tuple[str, ...]]] = {
@@ -80,22 +81,22 @@ class Reading:
         self._store = store
         self._cache = cache
         self._pool = pool
-        self._listed: dict[tuple[int, int], list[SegmentRef]] = {}
+        self._listed: dict[tuple[int, int], Live] = {}
         self._unreadable: dict[SegmentRef, str] = {}
         self.deadline = deadline
 
     @property
     def unreadable(self) -> int:
-        """How many segments were left out because they could not be read."""
-        return len(self._unreadable)
+        """How many segments, blocks and manifests were left out because they could not be read."""
+        return len(self._unreadable) + max((one.damaged for one in self._listed.values()), default=0)
 
     def segments(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
-        """Readable segments that may hold windows of this range, in order of key."""
+        """Readable blocks and segments that may hold windows of this range, as they count."""
         self.deadline.remaining()
         key = (from_ns, until_ns)
         if key not in self._listed:
-            self._listed[key] = sorted(list_segments(self._store, from_ns, until_ns))
-        return [ref for ref in self._listed[key] if ref not in self._unreadable]
+            self._listed[key] = live(self._store, from_ns, until_ns, self._pool.map)
+        return [ref for ref in self._listed[key].refs if ref not in self._unreadable]
 
     def profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
         """The windows of these segments; those of unreadable segments are missing from the list."""

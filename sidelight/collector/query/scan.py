@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import Array, coded, one, same, stacked, words
+from sidelight.collector.columns import Array, coded, one, same, stacked, words
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Windows
 from sidelight.collector.store.tables import SAMPLES

@@ -5,8 +5,8 @@ from typing import Final, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sidelight.collector.columns import integers, sum_of
 from sidelight.collector.query.basis import Basis, basis
-from sidelight.collector.query.columns import integers, sum_of
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.frames import STATES_OF
 from sidelight.collector.query.listing import Version, versions

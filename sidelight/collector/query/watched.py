@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import integers, is_word, ordered, stacked, used
+from sidelight.collector.columns import integers, is_word, ordered, stacked, used
 from sidelight.collector.times import SECOND_NS
 
 _SPAN: Final = ("ts", "duration_ns", "period_ns", "attempts", "failed")

@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.query.columns import Array, integers, is_word, one, same, stacked
+from sidelight.collector.columns import Array, firsts, integers, is_word, one, same, stacked
 from sidelight.collector.query.matching import matching
 from sidelight.collector.query.reading import COLUMNS, Reading
 from sidelight.collector.store.segments import SegmentRef
@@ -99,8 +99,4 @@ def within(table: pa.Table, from_ns: int, until_ns: int) -> pa.Table:
 
 def once(table: pa.Table) -> pa.Table:
     """The first row of each window id, in their order."""
-    numbered = pa.table({"wid": table["wid"], "row": pa.array(range(len(table)), pa.int64())})
-    first = numbered.group_by("wid", use_threads=False).aggregate([("row", "min")])
-    if len(first) == len(table):
-        return table
-    return table.take(one(first["row_min"]).sort())
+    return firsts(table, ["wid"])

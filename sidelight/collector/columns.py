@@ -1,4 +1,4 @@
-"""Small moves on Arrow columns that every part of a query makes."""
+"""Small moves on Arrow columns that queries and compaction are made of."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -98,6 +98,14 @@ def _sortable(column: Column) -> Array:
         return array
     ranks = pc.sort_indices(pc.sort_indices(array.dictionary))
     return ranks.take(array.indices)
+
+
+def firsts(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The first row of each key, in their order."""
+    row = pa.array(range(len(table)), pa.int64())
+    numbered = table.select(list(keys)).append_column("row", row)
+    first = numbered.group_by(list(keys), use_threads=False).aggregate([("row", "min")])
+    return table if len(first) == len(table) else table.take(one(first["row_min"]).sort())
 
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:

@@ -1,0 +1,163 @@
+"""Manifests: which blocks hold a day, and which objects they took the place of.
+
+A block is three tables like a segment's, made of segments and of smaller blocks of the same day. Nobody
+finds it by listing: it counts from the moment on which the day's manifest names it, and what it was made of
+counts no longer. That moment is one write, of an object that has not changed since it was read:
+
+    v1/manifest/2026-11-21.json
+
+    {"blocks": [{"bytes": 61024, "key": "v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/",
+                 "rows": 9120, "services": ["shop"], "windows": 60}],
+     "format": 1, "gone": ["v1/l0/2026-11-21/1795252800000-1795252859000-8426582ca3437431/"]}
+
+What is gone is deleted later, when no query can be reading it any longer; until then the manifest says that
+it does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+from sidelight.collector.store.objects import (
+    ObjectChanged,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+    StoreIncompatible,
+)
+from sidelight.collector.store.segments import SegmentRef
+
+ROOT: Final = "v1/manifest/"
+BLOCKS: Final = "v1/raw/"
+FORMAT: Final = 1
+
+_KEY: Final = re.compile(r"v1/manifest/(\d{4}-\d\d-\d\d)\.json")
+_PLACE: Final = re.compile(r"v1/(?:l0|raw)/\d{4}-\d\d-\d\d/(\d{13})-(\d{13})-[0-9a-f]{16}/")
+
+
+class ManifestDamaged(StoreError):
+    """A manifest is not what this version or an older one wrote."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"the manifest {key!r} cannot be read: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block as its manifest describes it: `rows` of samples, `bytes` of all its objects."""
+
+    ref: SegmentRef
+    services: tuple[str, ...]
+    windows: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The blocks of a day in the order in which they count, and what they took the place of.
+
+    `gone` has key prefixes of segments and blocks, each ends with `/`.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    gone: frozenset[str] = frozenset()
+
+    def encode(self) -> bytes:
+        """As it lies in the store: equal manifests are equal bytes."""
+        blocks = [
+            {
+                "key": block.ref.key_prefix,
+                "services": list(block.services),
+                "windows": block.windows,
+                "rows": block.rows,
+                "bytes": block.bytes,
+            }
+            for block in self.blocks
+        ]
+        content = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.gone)}
+        return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A manifest as it was read; `etag` is None if there was none yet."""
+
+    manifest: Manifest
+    etag: str | None
+
+
+def key_of(day: date) -> str:
+    """Where the manifest of a day lies."""
+    return f"{ROOT}{day.isoformat()}.json"
+
+
+def days(store: ObjectStore) -> list[date]:
+    """The days that have a manifest, in order."""
+    found = (_KEY.fullmatch(entry.key) for entry in store.list(ROOT))
+    return [date.fromisoformat(match[1]) for match in found if match]
+
+
+def read(store: ObjectStore, day: date) -> Version:
+    """The manifest of a day; an empty one if there is none. Raises ManifestDamaged, StoreIncompatible."""
+    key = key_of(day)
+    try:
+        content, etag = store.get_with_etag(key)
+    except ObjectMissing:
+        return Version(Manifest(), None)
+    return Version(decode(content, key), etag)
+
+
+def commit(store: ObjectStore, day: date, base: Version, manifest: Manifest) -> Version | None:
+    """Put a manifest in the place of the one that was read; None if another writer was faster.
+
+    A commit whose answer was lost may be told as None, and may have been made all the same.
+    """
+    content = manifest.encode()
+    try:
+        if base.etag is None:
+            return Version(manifest, store.put(key_of(day), content, if_absent=True))
+        return Version(manifest, store.put(key_of(day), content, if_match=base.etag))
+    except (ObjectExists, ObjectChanged):
+        return None
+
+
+def decode(content: bytes, key: str) -> Manifest:
+    """What `encode` wrote; `key` is for the message."""
+    try:
+        told = json.loads(content)
+        if told["format"] > FORMAT:
+            raise StoreIncompatible(
+                f"the manifest {key!r} is in format {told['format']}, and this version reads up to {FORMAT}",
+                hint="Run the version of Sidelight that wrote it, or a later one.",
+            )
+        gone = (place(str(key)) for key in told["gone"])
+        return Manifest(tuple(_blocks(told["blocks"])), frozenset(ref.key_prefix for ref in gone))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
+
+
+def _blocks(told: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
+    for each in told:
+        ref = place(str(each["key"]))
+        services = tuple(str(service) for service in each["services"])
+        yield Block(ref, services, int(each["windows"]), int(each["rows"]), int(each["bytes"]))
+
+
+def is_place(key_prefix: str) -> bool:
+    """Whether a segment or a block can have this key prefix."""
+    return _PLACE.fullmatch(key_prefix) is not None
+
+
+def place(key_prefix: str) -> SegmentRef:
+    """The segment or block with this key prefix; ValueError if none can have it."""
+    match = _PLACE.fullmatch(key_prefix)
+    if match is None:
+        raise ValueError(f"{key_prefix!r} names no segment and no block")
+    return SegmentRef(key_prefix, int(match[1]), int(match[2]))

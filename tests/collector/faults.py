@@ -1,0 +1,78 @@
+"""An object store that fails where it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import TypeVar
+
+from sidelight.collector.store.objects import ObjectEntry, ObjectStore, StoreUnavailable
+
+Answer = TypeVar("Answer")
+
+
+class Fault(Enum):
+    """What becomes of one operation."""
+
+    UNDONE = "it is not done, and an error is answered"
+    UNTOLD = "it is done, and an error is answered"
+    DIES_BEFORE = "the process dies before it is done"
+    DIES_AFTER = "the process dies once it is done"
+
+
+class Died(BaseException):
+    """The process is no more: nothing that catches errors catches this."""
+
+
+class FaultyStore:
+    """Another store, one operation of which goes wrong; `meanwhile` happens just before it.
+
+    `at` counts operations from 0; a list is one, made when its first entry is asked for.
+    """
+
+    kind = "faulty"
+    where = "memory"
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        at: int,
+        fault: Fault | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._at = at
+        self._fault = fault
+        self._meanwhile = meanwhile
+        self.made = 0
+
+    def get(self, key: str) -> bytes:
+        return self._do(lambda: self._store.get(key))
+
+    def get_with_etag(self, key: str) -> tuple[bytes, str]:
+        return self._do(lambda: self._store.get_with_etag(key))
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        return self._do(lambda: self._store.put(key, content, if_absent=if_absent, if_match=if_match))
+
+    def delete(self, key: str) -> None:
+        self._do(lambda: self._store.delete(key))
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
+        yield from self._do(lambda: list(self._store.list(prefix, start_after)))
+
+    def _do(self, operation: Callable[[], Answer]) -> Answer:
+        number, self.made = self.made, self.made + 1
+        if number != self._at:
+            return operation()
+        self._meanwhile()
+        if self._fault is Fault.DIES_BEFORE:
+            raise Died
+        if self._fault is Fault.UNDONE:
+            raise StoreUnavailable("the store cannot be reached")
+        answer = operation()
+        if self._fault is Fault.DIES_AFTER:
+            raise Died
+        if self._fault is Fault.UNTOLD:
+            raise StoreUnavailable("the store did not answer in time")
+        return answer

@@ -1,0 +1,363 @@
+"""Compaction changes what lies in the store and never what is answered, whatever goes wrong at any step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+import pytest
+
+from sidelight.collector.compaction import Compaction, Day, Rules, is_over, next_step
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.export import Exported, folded
+from sidelight.collector.store import manifest
+from sidelight.collector.store.manifest import Block, Manifest, Version
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
+from sidelight.collector.store.segments import SegmentRef, event_day, list_segments, write_segment
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.window import Window
+from tests.collector.faults import Died, Fault, FaultyStore
+from tests.collector.storing import START_NS, asked, question, stored, window
+
+DAY = event_day(START_NS)
+EVER = (0, 2**63 - 1)
+LATER = START_NS / 1e9 + 3 * 86_400
+RULES = Rules(segments=4, wait_seconds=600, block_rows=40, gone_seconds=600, stray_seconds=3600)
+
+
+@dataclass
+class Clock:
+    """A clock that is set by hand."""
+
+    now: float = LATER
+    passed: float = field(default=0.0)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.passed += seconds
+
+
+def compaction(
+    store: ObjectStore, clock: Clock, rules: Rules = RULES, metrics: Metrics | None = None
+) -> Compaction:
+    return Compaction(
+        store,
+        metrics or Metrics(),
+        rules,
+        interval_seconds=60,
+        clock=lambda: clock.now,
+        timer=lambda: clock.passed,
+    )
+
+
+def settle(store: ObjectStore) -> None:
+    """All that a compaction without trouble does in a day."""
+    clock = Clock()
+    one = compaction(store, clock)
+    for _ in range(4):
+        one.look()
+        clock.wait(3600)
+
+
+def told(store: ObjectStore) -> Exported:
+    whole = question(start=-(10**6), end=10**6)
+    return asked(store, lambda reading: folded(reading, whole, ProfileType.WALL, lines=True, states=True))
+
+
+def keys(store: ObjectStore, prefix: str = "v1/") -> list[str]:
+    return [entry.key for entry in store.list(prefix)]
+
+
+def some_windows() -> list[list[Window]]:
+    """Segments of windows, some of which are in two."""
+    windows = [
+        window(
+            f"main;a{at % 3} 3 | main;b;[idle] {at + 1}", at=at * 60, service=f"s{at % 2}", pod=f"p{at % 3}"
+        )
+        for at in range(12)
+    ]
+    return [windows[at : at + 2] for at in range(0, 12, 2)] + [windows[3:5]]
+
+
+def test_segments_become_one_block_and_are_deleted_after_a_while() -> None:
+    store, clock = stored(*some_windows()), Clock()
+    before, segments = told(store), keys(store, "v1/l0/")
+    one = compaction(store, clock)
+    one.look()
+    blocks = manifest.read(store, DAY).manifest.blocks
+    assert [block.windows for block in blocks] == [12]
+    assert keys(store, "v1/l0/") == segments
+    assert told(store) == before
+    clock.wait(RULES.gone_seconds - 1)
+    one.look()
+    assert keys(store, "v1/l0/") == segments
+    clock.wait(1)
+    one.look()
+    assert keys(store) == sorted(
+        [manifest.key_of(DAY), *(blocks[0].ref.key(part) for part in ("profiles", "stacks", "samples"))]
+    )
+    assert manifest.read(store, DAY).manifest == Manifest(blocks)
+    assert told(store) == before
+
+
+def test_it_works_on_every_kind_of_store(store: ObjectStore) -> None:
+    clock = Clock()
+    stored(*some_windows(), store=store)
+    before = told(store)
+    one = compaction(store, clock, replace(RULES, segments=2, block_rows=16))
+    for _ in range(3):
+        one.look()
+        assert told(store) == before
+        clock.wait(RULES.gone_seconds)
+    assert keys(store, "v1/l0/") == []
+    assert len(keys(store, manifest.BLOCKS)) == 3 * len(manifest.read(store, DAY).manifest.blocks)
+
+
+def test_what_comes_late_becomes_part_of_the_block_of_its_day() -> None:
+    store = stored(*some_windows())
+    settle(store)
+    late = window("main;late 2", at=30)
+    write_segment(store, [late])
+    clock = Clock()
+    one = compaction(store, clock)
+    one.look()
+    (block,) = manifest.read(store, DAY).manifest.blocks
+    assert block.windows == 13
+    assert b"main;late 2" in told(store).content
+
+
+def test_a_day_in_order_is_not_looked_at_again() -> None:
+    store, clock = stored(*some_windows()), Clock()
+    settle(store)
+    counted = FaultyStore(store, at=-1)
+    one = compaction(counted, clock)
+    one.look()
+    first, counted.made = counted.made, 0
+    one.look()
+    assert counted.made == 2 < first  # which days have segments, and which have manifests
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_whatever_goes_wrong_at_any_step_nothing_is_lost_or_counted_twice(fault: Fault) -> None:
+    expected = told(stored(*some_windows()))
+    steps = 0
+    while True:
+        store, clock = stored(*some_windows()), Clock()
+        faulty = FaultyStore(store, steps, fault)
+        one = compaction(faulty, clock, replace(RULES, segments=2, block_rows=16))
+        with suppress(Died):
+            for _ in range(3):
+                one.look()
+                clock.wait(RULES.gone_seconds)
+        assert told(store) == expected, f"step {steps}"
+        if faulty.made <= steps:
+            break
+        # Somebody else goes on, and in the end nothing is left over.
+        settle(store)
+        assert told(store) == expected, f"after step {steps}"
+        named = {block.ref.key_prefix for block in manifest.read(store, DAY).manifest.blocks}
+        assert {key[: key.rfind("/") + 1] for key in keys(store)} == {manifest.ROOT, *named}, f"step {steps}"
+        steps += 1
+    assert steps > 30
+
+
+def test_two_at_once_never_undo_each_other() -> None:
+    expected = told(stored(*some_windows()))
+    steps = 0
+    while True:
+        store, clock = stored(*some_windows()), Clock()
+        other = compaction(store, clock)
+        racing = FaultyStore(store, steps, meanwhile=other.look)
+        one = compaction(racing, clock, replace(RULES, segments=2, block_rows=16))
+        for _ in range(3):
+            one.look()
+            assert told(store) == expected, f"step {steps}"
+            clock.wait(RULES.gone_seconds)
+        if racing.made <= steps:
+            break
+        settle(store)
+        assert told(store) == expected, f"after step {steps}"
+        steps += 1
+    assert steps > 30
+
+
+def test_a_query_that_began_before_a_step_ends_with_the_same_answer() -> None:
+    expected = told(stored(*some_windows()))
+    steps = 0
+    while True:
+        store, clock = stored(*some_windows()), Clock()
+        one = compaction(store, clock, replace(RULES, segments=2))
+        reading = FaultyStore(store, steps, meanwhile=one.look)
+        assert told(reading) == expected, f"step {steps}"
+        if reading.made <= steps:
+            break
+        steps += 1
+    assert steps > 5
+
+
+def test_a_block_that_took_too_long_is_not_committed() -> None:
+    store, clock = stored(*some_windows()), Clock()
+    slow = FaultyStore(store, 5, meanwhile=lambda: clock.wait(RULES.stray_seconds / 2 + 1))
+    compaction(slow, clock).look()
+    assert manifest.read(store, DAY).etag is None
+    assert len(keys(store, manifest.BLOCKS)) == 3
+
+
+def test_a_block_that_was_deleted_before_it_was_committed_is_not_committed() -> None:
+    store, clock = stored(*some_windows()), Clock()
+    expected = told(store)
+
+    def delete() -> None:
+        for key in keys(store, manifest.BLOCKS):
+            store.delete(key)
+
+    steps = 0
+    while not manifest.read(store, DAY).manifest.blocks:
+        # Just before the block is looked at for the last time.
+        racing = FaultyStore(store, steps, meanwhile=delete)
+        compaction(racing, clock).look()
+        assert told(store) == expected
+        steps += 1
+
+
+def test_a_damaged_segment_stays_and_the_others_are_compacted() -> None:
+    store, clock, metrics = stored(*some_windows()), Clock(), Metrics()
+    refs = list_segments(store, *EVER)
+    store.put(refs[0].key("samples"), b"PAR1 and no more")
+    before = told(store)
+    assert before.basis["unreadable_segments"] == 1
+    one = compaction(store, clock, metrics=metrics)
+    for _ in range(3):
+        one.look()
+        clock.wait(RULES.gone_seconds)
+    assert [ref.key_prefix for ref in list_segments(store, *EVER)] == [refs[0].key_prefix]
+    assert told(store) == before
+    assert metrics.registry.get_sample_value("sidelight_compaction_errors_total") == 1
+
+
+def test_a_damaged_manifest_stops_its_own_day_only() -> None:
+    store, clock, metrics = stored(*some_windows()), Clock(), Metrics()
+    next_day = window(at=86_400)
+    write_segment(store, [next_day])
+    store.put(manifest.key_of(DAY), b"{")
+    before = told(store)
+    compaction(store, clock, metrics=metrics).look()
+    assert manifest.read(store, event_day(next_day.start_ns)).manifest.blocks
+    assert told(store) == before
+    assert metrics.registry.get_sample_value("sidelight_compaction_errors_total") == 1
+
+
+def test_foreign_objects_are_left_alone() -> None:
+    store = stored(*some_windows())
+    foreign = [
+        f"v1/raw/{DAY}/notes.txt",
+        "v1/l0/notes.txt",
+        f"v1/l0/{DAY}/x/notes.txt",
+        "v1/l0/x/y",
+        "v1/raw/x",
+    ]
+    for key in foreign:
+        store.put(key, b"")
+    settle(store)
+    assert set(foreign) <= set(keys(store))
+
+
+def sized(rows: Sequence[int], root: str = "raw") -> list[tuple[SegmentRef, int]]:
+    return [
+        (manifest.place(f"v1/{root}/{DAY}/{1_795_253_400_000 + at:013d}-1795253500000-{at:016x}/"), count)
+        for at, count in enumerate(rows)
+    ]
+
+
+def day_of(blocks: Sequence[int] = (), segments: Sequence[int] = ()) -> Day:
+    return Day(DAY, Version(Manifest(), None), sized(blocks), sized(segments, "l0"))
+
+
+def chosen(day: Day, now: float, rules: Rules) -> list[int]:
+    """The numbers of the segments or blocks that become one."""
+    return [int(ref.key_prefix[-17:-1], 16) for ref in next_step(day, now, rules)]
+
+
+SOON = 1_795_253_500 + 599
+
+
+@pytest.mark.parametrize(
+    ("day", "now", "expected"),
+    [
+        (day_of(), LATER, []),
+        (day_of(segments=[10] * 3), SOON, []),
+        (day_of(segments=[10] * 3), SOON + 1, [0, 1, 2]),
+        (day_of(segments=[10] * 4), SOON, [0, 1, 2, 3]),
+        (day_of(segments=[10] * 300), SOON, list(range(256))),
+        (day_of(segments=[8 << 20, 1, 1]), SOON + 1, [0]),
+        (day_of(segments=[4 << 20, 4 << 20, 1]), SOON + 1, [0, 1]),
+        (day_of(blocks=[10] * 7), SOON, []),
+        (day_of(blocks=[10] * 8), SOON, list(range(8))),
+        (day_of(blocks=[10] * 9), SOON, list(range(8))),
+        (day_of(blocks=[900, *[10] * 4, 900, *[10] * 4]), SOON, [1, 2, 3, 4, 6, 7, 8, 9]),
+        (day_of(blocks=[999] * 8), SOON, []),
+        (day_of(blocks=[1000] * 20), LATER, []),
+        (day_of(blocks=[900, 10]), SOON, []),
+        (day_of(blocks=[900, 10]), LATER, [0, 1]),
+        (day_of(blocks=[900, 101]), LATER, []),
+        (day_of(blocks=[900, 101, 5]), LATER, [1, 2]),
+        (day_of(blocks=[10]), LATER, []),
+        (day_of(blocks=[10] * 8, segments=[1]), SOON, list(range(8))),
+        (day_of(blocks=[10] * 8, segments=[1]), LATER, [0]),
+    ],
+)
+def test_what_is_compacted_first(day: Day, now: float, expected: list[int]) -> None:
+    assert chosen(day, now, Rules(segments=4, wait_seconds=600, block_rows=1000)) == expected
+
+
+def test_a_day_is_over_an_hour_after_its_end() -> None:
+    midnight = 1_795_305_600
+    assert not is_over(date(2026, 11, 21), midnight + 3599)
+    assert is_over(date(2026, 11, 21), midnight + 3600)
+
+
+def test_it_stops_between_two_steps() -> None:
+    store, clock, looks = stored(*some_windows()), Clock(), 0
+
+    def stopped() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 2
+
+    compaction(store, clock, replace(RULES, segments=2, block_rows=16)).look(stopped)
+    assert len(manifest.read(store, DAY).manifest.blocks) <= 1
+
+
+def test_a_store_that_fails_is_waited_for() -> None:
+    class Failing(MemoryStore):
+        def list(self, prefix: str, start_after: str = ""):  # type: ignore[no-untyped-def]
+            raise StoreUnavailable("the store cannot be reached")
+
+    async def run(one: Compaction, done: Callable[[], bool]) -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(one.run(stop))
+        async with asyncio.timeout(30):
+            while not done():
+                await asyncio.sleep(0.001)
+        stop.set()
+        await running
+
+    metrics = Metrics()
+    one = Compaction(Failing(), metrics, RULES, interval_seconds=0.001)
+    errors = "sidelight_compaction_errors_total"
+    asyncio.run(run(one, lambda: (metrics.registry.get_sample_value(errors) or 0) >= 2))
+
+
+def test_blocks_keep_the_order_in_which_they_count() -> None:
+    store, clock = MemoryStore(), Clock()
+    first = [window("main 1", at=at) for at in range(6)]
+    for one in first:
+        write_segment(store, [one])
+        compaction(store, clock, replace(RULES, segments=1, block_rows=2)).look()
+    order = [block.ref.min_start_ms for block in manifest.read(store, DAY).manifest.blocks]
+    assert order == sorted(order)
+    assert isinstance(manifest.read(store, DAY).manifest.blocks[0], Block)

@@ -1,0 +1,141 @@
+"""A block has the windows of what it was made of, each once, whatever they were made of in which order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.store import manifest
+from sidelight.collector.store.blocks import InputUnreadable, is_whole, merged, write_block
+from sidelight.collector.store.live import live
+from sidelight.collector.store.manifest import Block, Manifest, ManifestDamaged
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectMissing, StoreIncompatible
+from sidelight.collector.store.segments import event_day, list_segments, read_segment
+from sidelight.collector.store.tables import SCHEMAS, segment_tables
+from sidelight.stacks.window import Window
+from tests.collector.storing import START_NS, stored, window
+from tests.stacks.strategies import windows as any_windows
+
+DAY = event_day(START_NS)
+EVER = (0, 2**63 - 1)
+near = st.builds(replace, any_windows, start_ns=st.integers(START_NS, START_NS + 10**13))
+
+
+@given(st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id), st.data())
+def test_a_block_is_what_a_segment_of_the_same_windows_would_be(
+    windows: list[Window], data: st.DataObject
+) -> None:
+    places = [data.draw(st.sets(st.integers(0, 3), min_size=1)) for _ in windows]
+    pieces = [[one for one, at in zip(windows, places, strict=True) if piece in at] for piece in range(4)]
+    tables = merged([segment_tables(piece) for piece in pieces if piece])
+    whole = segment_tables(windows)
+    for part, schema in SCHEMAS.items():
+        assert tables.of(part).schema == schema
+        assert tables.of(part).to_pylist() == whole.of(part).to_pylist()
+
+
+def test_a_window_counts_as_it_is_in_the_first_input_that_has_it() -> None:
+    first, other = window("main 3"), window("main 5 | main;new 1")
+    clash = replace(other, id=first.id)
+    tables = merged([segment_tables([first]), segment_tables([clash, other])])
+    assert tables.samples.filter(pa.compute.equal(tables.samples["wid"], first.id))[
+        "running"
+    ].to_pylist() == [3]
+    assert len(tables.profiles) == 2
+
+
+def test_a_block_reads_like_a_segment_and_counts_once_it_is_named() -> None:
+    windows = [window("main;a 3 | main;b 1", at=at, service=f"s{at % 2}") for at in range(5)]
+    store = stored(windows[:3], windows[2:])
+    refs = list_segments(store, *EVER)
+    block = write_block(store, DAY, refs)
+    assert (block.services, block.windows, block.rows) == (("s0", "s1"), 5, 10)
+    assert block.bytes == sum(entry.size for entry in store.list(block.ref.key_prefix))
+    assert is_whole(store, block)
+    assert live(store, *EVER).refs == refs
+    base = manifest.read(store, DAY)
+    made = Manifest((block,), frozenset(ref.key_prefix for ref in refs))
+    assert manifest.commit(store, DAY, base, made)
+    assert live(store, *EVER).refs == [block.ref]
+    sorted_ids = [one.id for one in sorted(windows, key=lambda one: (one.labels["service"], one.start_ns))]
+    assert read_segment(store, block.ref, "profiles")["wid"].to_pylist() == sorted_ids
+    # It may hold windows of this range only.
+    until = START_NS + 5 * 10**9
+    assert live(store, START_NS, START_NS + 1).refs == [block.ref]
+    assert live(store, until, until + 1).refs == []
+    assert live(store, START_NS, START_NS).refs == []
+    store.delete(block.ref.key("stacks"))
+    assert not is_whole(store, block)
+
+
+def test_only_one_of_two_commits_on_the_same_manifest_is_made() -> None:
+    store, block = (
+        MemoryStore(),
+        Block(manifest.place(f"v1/raw/{DAY}/{'1' * 13}-{'2' * 13}-{'a' * 16}/"), (), 1, 1, 1),
+    )
+    none = manifest.read(store, DAY)
+    first = manifest.commit(store, DAY, none, Manifest((block,)))
+    assert first
+    assert manifest.commit(store, DAY, none, Manifest()) is None
+    assert manifest.read(store, DAY) == first
+    assert manifest.commit(store, DAY, first, Manifest())
+    assert manifest.commit(store, DAY, first, Manifest((block,))) is None
+    assert manifest.days(store) == [DAY]
+    store.put("v1/manifest/notes.txt", b"")
+    assert manifest.days(store) == [DAY]
+
+
+def test_a_manifest_is_the_same_bytes_for_the_same_blocks_and_is_read_back() -> None:
+    places = [manifest.place(f"v1/{root}/{DAY}/{'1' * 13}-{'2' * 13}-{'a' * 16}/") for root in ("raw", "l0")]
+    whole = Manifest(
+        (Block(places[0], ("ads", "größe"), 60, 9120, 61024),), frozenset([places[1].key_prefix])
+    )
+    assert manifest.decode(whole.encode(), "key") == whole
+    assert json.loads(whole.encode())["format"] == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"format": 1}',
+        b'{"blocks": [], "format": "1", "gone": []}',
+        b'{"blocks": [], "format": 1, "gone": ["v1/config.json"]}',
+        b'{"blocks": [{"key": "v1/l0/../x/"}], "format": 1, "gone": []}',
+    ],
+)
+def test_a_damaged_manifest_is_told_and_its_segments_count_again(content: bytes) -> None:
+    store = stored([window()])
+    store.put(manifest.key_of(DAY), content)
+    with pytest.raises(ManifestDamaged, match=f"v1/manifest/{DAY}"):
+        manifest.read(store, DAY)
+    found = live(store, *EVER)
+    assert (len(found.refs), found.damaged) == (1, 1)
+
+
+def test_a_later_format_is_refused() -> None:
+    store = stored([window()])
+    store.put(manifest.key_of(DAY), b'{"blocks": [], "format": 2, "gone": []}')
+    with pytest.raises(StoreIncompatible, match="format 2"):
+        live(store, *EVER)
+
+
+def test_an_input_that_cannot_be_read_is_named() -> None:
+    store = stored([window()], [window(at=1)])
+    refs = list_segments(store, *EVER)
+    store.put(refs[1].key("stacks"), b"PAR1")
+    with pytest.raises(InputUnreadable, match=refs[1].key_prefix) as failure:
+        write_block(store, DAY, refs)
+    assert failure.value.ref == refs[1]
+    store.delete(refs[0].key("samples"))
+    with pytest.raises(ObjectMissing):
+        write_block(store, DAY, refs)
+    assert not list(store.list(manifest.BLOCKS))
