@@ -357,16 +357,21 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// A stop stays untold: should this process be killed before it lets the thread go, the kernel does, and hands it
+/// the signal that it stopped with. Of a stop that was told to its tracer it believes that the tracer decides.
 fn look(pid: i32, tid: i32) -> Seen {
     let exits = if tid == pid { 0 } else { libc::WEXITED };
-    match wait_for(tid, libc::WSTOPPED | exits) {
+    match wait_for(tid, libc::WSTOPPED | exits | libc::WNOWAIT) {
         None => Seen::Gone,
         Some(info) if info.who == 0 => Seen::NotYet,
         // Upper bits: a ptrace event, ours being PTRACE_EVENT_STOP. None: a signal on its way in.
         Some(Told { code: libc::CLD_TRAPPED | libc::CLD_STOPPED, status, .. }) => {
             Seen::Stopped(if status >> 8 == 0 { status } else { 0 })
         }
-        Some(_) => Seen::Gone,
+        Some(_) => {
+            wait_for(tid, libc::WEXITED);
+            Seen::Gone
+        }
     }
 }
 

@@ -198,3 +198,27 @@ fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert_eq!(status, 0);
 }
+
+/// A process that makes the thread stop with a signal on its way in, sees it, and is killed.
+fn sees_it_and_dies(tid: i32, signal: i32) {
+    // SAFETY: system calls only, as after a fork of a process with threads.
+    unsafe {
+        let tracer = libc::fork();
+        if tracer == 0 {
+            let seized = ptrace(libc::PTRACE_SEIZE, tid, 0).is_ok() && libc::kill(tid, signal) == 0;
+            while seized && !matches!(look(tid, tid), Seen::Stopped(seen) if seen == signal) {}
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        }
+        assert_eq!(libc::waitpid(tracer, std::ptr::null_mut(), 0), tracer);
+    }
+}
+
+#[test]
+fn a_signal_arrives_though_the_sampler_is_killed_with_it_in_its_hands() {
+    let (mut child, mut next) = shell("trap 'echo got; exit' USR1; echo ready; read line; echo lost");
+    sees_it_and_dies(child.id() as i32, libc::SIGUSR1);
+    // It may have ended.
+    let _ = child.stdin.take().unwrap().write_all(b"\n");
+    assert_eq!(next(), "got");
+    end(child);
+}
