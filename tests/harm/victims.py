@@ -21,7 +21,7 @@ KINDS = ("epoll_wait", "poll", "recv", "nanosleep")
 FLAVOURS = ("c", "inside", "again")
 # The shared file: rounds of the main thread; waits by flavour and kind; a byte for each signal's value.
 FLAVOURS_AT, WAITS, SIGNALS_AT = 64, struct.Struct("qqq"), 4096
-MOST_SIGNALS = 1 << 20
+MOST_SIGNALS = 16 << 20
 DEADLINE_SECONDS = 60.0
 
 
@@ -61,6 +61,7 @@ class Victim:
 
     def signal(self, tid: int = 0) -> None:
         """Queue one real-time signal for the process, or for one of its threads."""
+        assert self.sent < MOST_SIGNALS, "there is no room to count more signals"
         number = signal.SIGRTMIN + self.sent % 8
         while (error := self.library.queue_signal(self.pid, tid, number, self.sent)) == errno.EAGAIN:
             time.sleep(0.001)
