@@ -95,8 +95,8 @@ def stacks(
     step = 1
     while refs and any(len(hashes) for hashes in wanted.values()):
         here, refs = refs[:step], refs[step:]
-        samples = zip(here, reading.tables(here, "samples"), strict=True)
-        needed = [ref for ref, table in samples if _has_any(table, wanted)]
+        counted = zip(here, reading.counted(here), strict=True)
+        needed = [ref for ref, table in counted if _has_any(table, wanted)]
         for table in reading.tables(needed, "stacks"):
             wanted = _take(table, wanted, found, texts)
         step = min(step * 2, SEGMENTS_AT_ONCE)
