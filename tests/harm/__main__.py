@@ -47,8 +47,9 @@ HEAD = f"""\
   of its own: every one is handled exactly once.
 - **SIGSTOP and SIGCONT** by somebody else: the target stands from the one to the other, all threads in
   state T, and it still stands when the sampler has gone.
-- **sampler killed**: SIGKILL at a random moment, with signals on their way: no thread stays in state T
-  or t, the target works on, and every signal is handled.
+- **sampler killed**: SIGKILL at a random moment, with signals on their way, while it runs on another CPU
+  than the target and so has to stop it: no thread stays in state T or t, the target works on, and every
+  signal is handled.
 - **other processes that spin** on all CPUs; **two samplers at once**; **fork, exec and exit** of
   targets while they are attached to: every child ends with the exit status it meant to.
 - **many samples**: of two processes with 102 threads each and one whose threads and code come and go,

@@ -221,7 +221,7 @@ def killed(python: Path, times: int, mode: str = "auto") -> Report:
     """The sampler dies by SIGKILL at a random moment, with signals on their way."""
     report = Report("sampler killed")
     caught = 0
-    with victim(python, 1800) as target, sampler() as process:
+    with victim(python, 1800) as target, sampler() as process, apart(target, process.pid):
         threads = [0, *target.threads()]
         for _ in range(times):
             answer = ask(process, target.pid, 5000, mode)
@@ -238,6 +238,22 @@ def killed(python: Path, times: int, mode: str = "auto") -> Report:
             goes_on(target, report)
     report.figures |= {"killed": f"{times:,} times, {caught} of them in the middle of a stop"}
     return report
+
+
+@contextmanager
+def apart(target: Victim, pid: int) -> Iterator[None]:
+    """A process, and what it forks, gets another CPU than the target, so that it has to stop it.
+
+    This one gets the target's: it goes on just when the target is stopped.
+    """
+    cpus = os.sched_getaffinity(0)
+    for tid in [0, *target.threads()]:
+        os.sched_setaffinity(tid, {max(cpus)})
+    os.sched_setaffinity(pid, {min(cpus)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cpus)
 
 
 LEGAL = re.compile(
