@@ -24,8 +24,8 @@ from sidelight.collector.columns import (
     words,
 )
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.scan import STATES
 from sidelight.collector.query.windows import Windows
+from sidelight.collector.store.tables import STATES
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import without_line
 from sidelight.stacks.tree import Row

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from sidelight.collector.columns import Array, coded, one, same, stacked, words
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Windows
-from sidelight.collector.store.tables import SAMPLES, groups
+from sidelight.collector.store.tables import SAMPLES, STATES, groups
 
-STATES: Final = ("idle", "running", "gil")
 ROWS_AT_ONCE: Final = 2_000_000
 SEGMENTS_AT_ONCE: Final = 256
 

@@ -32,9 +32,17 @@ from sidelight.collector.store import manifest
 from sidelight.collector.store.manifest import Block
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, parquet, read_segment
-from sidelight.collector.store.tables import GROUPED_BY, SCHEMAS, SUMS, Part, SegmentTables, groups, hours
+from sidelight.collector.store.tables import (
+    GROUPED_BY,
+    SCHEMAS,
+    STATES,
+    SUMS,
+    Part,
+    SegmentTables,
+    groups,
+    hours,
+)
 
-STATES: Final = ("idle", "running", "gil")
 PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
 SUMS_PAY: Final = 2
 """A block is given sums if it has so many times as many samples."""

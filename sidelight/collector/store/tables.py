@@ -32,6 +32,7 @@ from sidelight.stacks.window import Window
 Part = Literal["profiles", "samples", "stacks", "sums"]
 
 MAX_INT: Final = 2**63 - 1
+STATES: Final = ("idle", "running", "gil")
 HOUR_NS: Final = 3_600 * 10**9
 
 _WORD: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
