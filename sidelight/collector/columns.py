@@ -100,6 +100,18 @@ def _sortable(column: Column) -> Array:
     return ranks.take(array.indices)
 
 
+def numbered(table: pa.Table) -> Array:
+    """A number for each row, the same for equal rows, in the order in which they first occur."""
+    number = same(0, pa.int32(), len(table))
+    for name in table.column_names:
+        column = one(table[name])
+        codes = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+        size = pa.scalar(max(len(codes.dictionary), 1), pa.int64())
+        both = pc.add(pc.multiply(number.cast(pa.int64()), size), codes.indices)
+        number = one(both).dictionary_encode().indices
+    return number
+
+
 def firsts(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The first row of each key, in their order."""
     row = pa.array(range(len(table)), pa.int64())

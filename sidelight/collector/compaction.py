@@ -31,7 +31,7 @@ import structlog
 
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import PARTS, InputUnreadable, is_whole, write_block
+from sidelight.collector.store.blocks import InputUnreadable, is_whole, write_block
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import ROOT, SegmentRef, parse_segment_key
@@ -240,9 +240,12 @@ class Compaction:
 
     def _delete(self, key_prefix: str) -> None:
         # Samples first: a segment without does not count.
-        for part in reversed(PARTS):
+        parts = ["samples", "stacks", "profiles"]
+        if key_prefix.startswith(manifest.BLOCKS):
+            parts.append("sums")
+        for part in parts:
             self._store.delete(f"{key_prefix}{part}.parquet")
-        self._metrics.compaction_deleted.inc(len(PARTS))
+        self._metrics.compaction_deleted.inc(len(parts))
 
     def _failed(self, error: StoreError) -> None:
         self._metrics.compaction_errors.inc()

@@ -19,12 +19,12 @@ from sidelight.collector.store.objects import ObjectStore, StoreError
 
 DELETES_AT_ONCE: Final = 8
 _DAY: Final = r"(?P<day>\d{4}-\d\d-\d\d)"
-_PART: Final = r"\d{13}-\d{13}-[0-9a-f]{16}/(profiles|stacks|samples)\.parquet"
+_NAME: Final = r"\d{13}-\d{13}-[0-9a-f]{16}"
 _IN_ORDER: Final = (
-    re.compile(rf"{segments.ROOT}{_DAY}/\d{{13}}-\d{{13}}-[0-9a-f]{{16}}/samples\.parquet"),
-    re.compile(rf"{segments.ROOT}{_DAY}/{_PART}"),
+    re.compile(rf"{segments.ROOT}{_DAY}/{_NAME}/samples\.parquet"),
+    re.compile(rf"{segments.ROOT}{_DAY}/{_NAME}/(profiles|stacks)\.parquet"),
     re.compile(rf"{manifest.ROOT}{_DAY}\.json"),
-    re.compile(rf"{manifest.BLOCKS}{_DAY}/{_PART}"),
+    re.compile(rf"{manifest.BLOCKS}{_DAY}/{_NAME}/(profiles|stacks|samples|sums)\.parquet"),
 )
 """Keys that the collector writes. What makes others count goes first, so that no reader finds half of it."""
 _log = structlog.get_logger()

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import InputUnreadable, is_whole, merged, write_block
+from sidelight.collector.store.blocks import PARTS, InputUnreadable, is_whole, merged, summed, write_block
+from sidelight.collector.store.hashed import stack_hash
 from sidelight.collector.store.live import live
 from sidelight.collector.store.manifest import Block, Manifest, ManifestDamaged
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectMissing, StoreIncompatible
 from sidelight.collector.store.segments import event_day, list_segments, read_segment
-from sidelight.collector.store.tables import SCHEMAS, segment_tables
+from sidelight.collector.store.tables import HOUR_NS, SCHEMAS, SUMS, groups, segment_tables
 from sidelight.stacks.window import Window
 from tests.collector.storing import START_NS, stored, window
 from tests.stacks.strategies import windows as any_windows
@@ -35,9 +36,44 @@ def test_a_block_is_what_a_segment_of_the_same_windows_would_be(
     pieces = [[one for one, at in zip(windows, places, strict=True) if piece in at] for piece in range(4)]
     tables = merged([segment_tables(piece) for piece in pieces if piece])
     whole = segment_tables(windows)
-    for part, schema in SCHEMAS.items():
-        assert tables.of(part).schema == schema
+    for part in PARTS:
+        assert tables.of(part).schema == SCHEMAS[part]
         assert tables.of(part).to_pylist() == whole.of(part).to_pylist()
+
+
+@given(st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id))
+def test_sums_are_what_samples_add_up_to_in_each_group(windows: list[Window]) -> None:
+    tables = segment_tables(windows)
+    sums, number = summed(tables), groups(tables.profiles)
+    assert sums.schema == SUMS
+    group = dict(zip(tables.profiles["wid"].to_pylist(), number.to_pylist(), strict=True))
+    labels = ("service", "version", "namespace", "process", "thread", "capture")
+    expected: dict[tuple[object, ...], list[int]] = {}
+    for one in windows:
+        hour = one.start_ns // HOUR_NS * HOUR_NS
+        keys = (*(one.labels.get(name, "") for name in labels), hour, one.period_ns, group[one.id])
+        for stack, counts in one.counts.items():
+            if any(counts):
+                row = expected.setdefault((*keys, stack_hash(stack)), [0, 0, 0])
+                row[:] = [before + count for before, count in zip(row, counts, strict=True)]
+    assert {tuple(row.values())[:-3]: list(row.values())[-3:] for row in sums.to_pylist()} == expected
+    assert len(sums) == len(expected)
+    order = [(row["group"], row["h"]) for row in sums.to_pylist()]
+    assert order == sorted(order)
+    first_seen = list(dict.fromkeys(number.to_pylist()))
+    assert first_seen == sorted(first_seen)
+
+
+def test_a_block_has_sums_if_they_are_far_fewer() -> None:
+    alike = [window("main;a 3 | main;b 1", at=at, pod=f"pod-{at}") for at in range(3)]
+    for windows, sums in ((alike, 2), (alike[:2], 2), (alike[:1], 0)):
+        store = stored(windows)
+        block = write_block(store, DAY, list_segments(store, *EVER))
+        assert (block.sums, block.ref.sums) == (sums, sums > 0)
+        assert is_whole(store, block)
+        if sums:
+            store.delete(block.ref.key("sums"))
+            assert not is_whole(store, block)
 
 
 def test_a_window_counts_as_it_is_in_the_first_input_that_has_it() -> None:
@@ -93,9 +129,9 @@ def test_only_one_of_two_commits_on_the_same_manifest_is_made() -> None:
 
 def test_a_manifest_is_the_same_bytes_for_the_same_blocks_and_is_read_back() -> None:
     places = [manifest.place(f"v1/{root}/{DAY}/{'1' * 13}-{'2' * 13}-{'a' * 16}/") for root in ("raw", "l0")]
-    whole = Manifest(
-        (Block(places[0], ("ads", "größe"), 60, 9120, 61024),), frozenset([places[1].key_prefix])
-    )
+    block = Block(replace(places[0], sums=True), ("ads", "größe"), 60, 9120, 61024, 2055)
+    plain = replace(block, ref=places[0], sums=0)
+    whole = Manifest((block, plain), frozenset([places[1].key_prefix]))
     assert manifest.decode(whole.encode(), "key") == whole
     assert json.loads(whole.encode())["format"] == 1
 
@@ -110,6 +146,8 @@ def test_a_manifest_is_the_same_bytes_for_the_same_blocks_and_is_read_back() -> 
         b'{"blocks": [], "format": "1", "gone": []}',
         b'{"blocks": [], "format": 1, "gone": ["v1/config.json"]}',
         b'{"blocks": [{"key": "v1/l0/../x/"}], "format": 1, "gone": []}',
+        b'{"blocks": [{"bytes": 1, "key": "v1/raw/2026-11-21/1111111111111-2222222222222-aaaaaaaaaaaaaaaa/", '
+        b'"rows": 1, "services": [], "sums": null, "windows": 1}], "format": 1, "gone": []}',
     ],
 )
 def test_a_damaged_manifest_is_told_and_its_segments_count_again(content: bytes) -> None:

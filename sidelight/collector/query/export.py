@@ -8,8 +8,9 @@ from sidelight.collector.columns import integers, one, words
 from sidelight.collector.query.basis import Basis, basis
 from sidelight.collector.query.frames import rows, stacks, weigh
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.scan import STATES, sums
+from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose
+from sidelight.collector.store.tables import STATES
 from sidelight.collector.times import rfc3339
 from sidelight.stacks.counts import ZERO, Counts, ProfileType
 from sidelight.stacks.folded import Stack, join, render_folded

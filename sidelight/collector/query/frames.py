@@ -24,8 +24,8 @@ from sidelight.collector.columns import (
     words,
 )
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.scan import STATES
 from sidelight.collector.query.windows import Windows
+from sidelight.collector.store.tables import STATES
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import without_line
 from sidelight.stacks.tree import Row
@@ -95,8 +95,8 @@ def stacks(
     step = 1
     while refs and any(len(hashes) for hashes in wanted.values()):
         here, refs = refs[:step], refs[step:]
-        samples = zip(here, reading.tables(here, "samples"), strict=True)
-        needed = [ref for ref, table in samples if _has_any(table, wanted)]
+        counted = zip(here, reading.counted(here), strict=True)
+        needed = [ref for ref, table in counted if _has_any(table, wanted)]
         for table in reading.tables(needed, "stacks"):
             wanted = _take(table, wanted, found, texts)
         step = min(step * 2, SEGMENTS_AT_ONCE)

@@ -3,9 +3,11 @@
     SELECT service, h, period_ns, sum(idle), sum(running), sum(gil)
     FROM samples WHERE wid IN … GROUP BY service, h, period_ns
 
-Samples are kept apart by sampling period until the end, because a sample stands for its period's time.
+Samples are kept apart by sampling period until the end, because a sample stands for its period's time. Of a
+block that has sums, the groups of which all windows were chosen are not added up again.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -14,13 +16,13 @@ import pyarrow.compute as pc
 from sidelight.collector.columns import Array, coded, one, same, stacked, words
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Windows
-from sidelight.collector.store.tables import SAMPLES
+from sidelight.collector.store.tables import SAMPLES, STATES, groups
 
-STATES: Final = ("idle", "running", "gil")
 ROWS_AT_ONCE: Final = 2_000_000
 SEGMENTS_AT_ONCE: Final = 256
 
 _KEYS: Final = ("service", "h", "period_ns")
+_NONE: Final = pa.array([], pa.string())
 _ROWS: Final = pa.schema([SAMPLES.field(name) for name in (*_KEYS, *STATES)])
 
 
@@ -29,17 +31,42 @@ def sums(reading: Reading, windows: Windows) -> pa.Table:
     parts: list[pa.Table] = []
     batch: list[pa.Table] = []
     rows = 0
+    for table in _tables(reading, windows):
+        batch.append(table)
+        rows += len(table)
+        if rows >= ROWS_AT_ONCE:
+            parts.append(_added(batch))
+            batch, rows = [], 0
+    return _added([*parts, *batch]) if parts or batch else _ROWS.empty_table()
+
+
+def _tables(reading: Reading, windows: Windows) -> Iterator[pa.Table]:
+    """Rows that add up to the samples of the chosen windows."""
     chosen = list(windows.by_segment())
     for start in range(0, len(chosen), SEGMENTS_AT_ONCE):
-        refs = [ref for ref, _ in chosen[start : start + SEGMENTS_AT_ONCE]]
-        tables = reading.tables(refs, "samples")
-        for (_, wids), table in zip(chosen[start : start + SEGMENTS_AT_ONCE], tables, strict=True):
-            batch.append(_picked(table, wids))
-            rows += len(batch[-1])
-            if rows >= ROWS_AT_ONCE:
-                parts.append(_added(batch))
-                batch, rows = [], 0
-    return _added([*parts, *batch]) if parts or batch else _ROWS.empty_table()
+        here = chosen[start : start + SEGMENTS_AT_ONCE]
+        plain = [(ref, wids) for ref, wids in here if not ref.sums]
+        summed = [(ref, wids) for ref, wids in here if ref.sums]
+        refs = [ref for ref, _ in summed]
+        profiles = reading.tables(refs, "profiles")
+        for (ref, wids), table, of in zip(summed, reading.tables(refs, "sums"), profiles, strict=True):
+            whole, rest = _whole(table, of, wids)
+            yield whole.select(_ROWS.names)
+            if len(rest):
+                plain.append((ref, rest))
+        for (_, wids), table in zip(plain, reading.tables([ref for ref, _ in plain], "samples"), strict=True):
+            yield _picked(table, wids)
+
+
+def _whole(sums: pa.Table, profiles: pa.Table, wids: Array | None) -> tuple[pa.Table, Array]:
+    """The sums of those groups of which all windows were chosen, and the chosen windows of the others."""
+    if wids is None:
+        return sums, _NONE
+    group, own = groups(profiles), one(profiles["wid"])
+    chosen = pc.is_in(own, value_set=wids)
+    partly = pc.unique(group.filter(pc.invert(chosen)))
+    rest = own.filter(pc.and_(chosen, pc.is_in(group, value_set=partly)))
+    return sums.filter(pc.invert(pc.is_in(sums["group"], value_set=partly))), rest
 
 
 def _picked(samples: pa.Table, wids: Array | None) -> pa.Table:

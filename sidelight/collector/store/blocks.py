@@ -8,6 +8,7 @@ will.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from secrets import token_hex
 from typing import Final
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight.collector.columns import (
+    Array,
     firsts,
     integers,
     is_equal,
@@ -23,7 +25,6 @@ from sidelight.collector.columns import (
     ordered,
     same,
     stacked,
-    strings,
     used,
     words,
 )
@@ -31,9 +32,20 @@ from sidelight.collector.store import manifest
 from sidelight.collector.store.manifest import Block
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, parquet, read_segment
-from sidelight.collector.store.tables import HOUR_NS, SCHEMAS, Part, SegmentTables
+from sidelight.collector.store.tables import (
+    GROUPED_BY,
+    SCHEMAS,
+    STATES,
+    SUMS,
+    Part,
+    SegmentTables,
+    groups,
+    hours,
+)
 
 PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
+SUMS_PAY: Final = 2
+"""A block is given sums if it has so many times as many samples."""
 
 
 class InputUnreadable(StoreError):
@@ -53,19 +65,28 @@ def write_block(store: ObjectStore, day: date, inputs: Sequence[SegmentRef]) -> 
     starts = [start // 10**6 for start in integers(tables.profiles["ts"])]
     key_prefix = f"{manifest.BLOCKS}{day.isoformat()}/{min(starts):013d}-{max(starts):013d}-{token_hex(8)}/"
     ref = manifest.place(key_prefix)
-    size = 0
-    for part in PARTS:
-        content = parquet(tables.of(part))
+    sums = summed(tables)
+    pays = len(sums) > 0 and len(sums) * SUMS_PAY <= len(tables.samples)
+    contents: dict[Part, bytes] = {part: parquet(tables.of(part)) for part in PARTS}
+    if pays:
+        contents["sums"] = parquet(sums)
+    for part, content in contents.items():
         store.put(ref.key(part), content)
-        size += len(content)
-    services = tuple(used(tables.profiles["service"]))
-    return Block(ref, services, len(tables.profiles), len(tables.samples), size)
+    return Block(
+        replace(ref, sums=pays),
+        services=tuple(used(tables.profiles["service"])),
+        windows=len(tables.profiles),
+        rows=len(tables.samples),
+        bytes=sum(map(len, contents.values())),
+        sums=len(sums) if pays else 0,
+    )
 
 
 def is_whole(store: ObjectStore, block: Block) -> bool:
     """Whether all objects of a block are there."""
+    parts: Sequence[Part] = (*PARTS, "sums") if block.sums else PARTS
     found = {entry.key for entry in store.list(block.ref.key_prefix)}
-    return found >= {block.ref.key(part) for part in PARTS}
+    return found >= {block.ref.key(part) for part in parts}
 
 
 def _read(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
@@ -86,15 +107,37 @@ def merged(inputs: Sequence[SegmentTables]) -> SegmentTables:
     return SegmentTables(
         profiles.select(SCHEMAS["profiles"].names),
         firsts(stacks, ["service", "h"]),
-        _in_order_of(samples, strings(profiles["wid"])),
+        _in_order_of(samples, profiles),
     )
+
+
+def summed(tables: SegmentTables) -> pa.Table:
+    """What samples add up to in each group of windows, by group and hash."""
+    profiles, samples, group = tables.profiles, tables.samples, groups(tables.profiles)
+    counts = samples.select(["h", *STATES])
+    counts = counts.append_column("group", group.take(_ranks(samples, profiles)))
+    added = counts.group_by(["group", "h"]).aggregate([(state, "sum") for state in STATES])
+    added = ordered(added, ["group", "h"])
+    first = firsts(profiles.append_column("group", group), ["group"])
+    keys = first.append_column("hour", hours(first)).take(one(added["group"]))
+    columns = {
+        **{name: keys[name] for name in GROUPED_BY},
+        **{name: added[name] for name in ("group", "h")},
+        **{state: added[f"{state}_sum"] for state in STATES},
+    }
+    return pa.table([columns[name] for name in SUMS.names], schema=SUMS)
+
+
+def _ranks(samples: pa.Table, profiles: pa.Table) -> Array:
+    """For each sample the row of its window."""
+    own = words(samples["wid"])
+    return pc.index_in(own.dictionary, value_set=one(profiles["wid"])).take(own.indices)
 
 
 def _profiles(profiles: pa.Table, at: int) -> pa.Table:
     """The windows of one input, with its number and their hours."""
-    hours = one(pc.divide(profiles["ts"], pa.scalar(HOUR_NS)))
     table = profiles.append_column("input", same(at, pa.int32(), len(profiles)))
-    return table.append_column("hour", hours)
+    return table.append_column("hour", hours(profiles))
 
 
 def _of(samples: pa.Table, profiles: pa.Table, at: int) -> pa.Table:
@@ -104,9 +147,7 @@ def _of(samples: pa.Table, profiles: pa.Table, at: int) -> pa.Table:
     return samples.filter(pc.is_in(wids.dictionary, value_set=own).take(wids.indices))
 
 
-def _in_order_of(samples: pa.Table, wids: Sequence[str]) -> pa.Table:
+def _in_order_of(samples: pa.Table, profiles: pa.Table) -> pa.Table:
     """Samples in the order of their windows, and within a window by hash."""
-    own = words(samples["wid"])
-    rank = pc.index_in(own.dictionary, value_set=pa.array(wids, pa.string())).take(own.indices)
-    ranked = ordered(samples.append_column("rank", rank), ["rank", "h"])
+    ranked = ordered(samples.append_column("rank", _ranks(samples, profiles)), ["rank", "h"])
     return ranked.select(SCHEMAS["samples"].names)

@@ -7,7 +7,7 @@ counts no longer. That moment is one write, of an object that has not changed si
     v1/manifest/2026-11-21.json
 
     {"blocks": [{"bytes": 61024, "key": "v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/",
-                 "rows": 9120, "services": ["shop"], "windows": 60}],
+                 "rows": 9120, "services": ["shop"], "sums": 2055, "windows": 60}],
      "format": 1, "gone": ["v1/l0/2026-11-21/1795252800000-1795252859000-8426582ca3437431/"]}
 
 What is gone is deleted later, when no query can be reading it any longer; until then the manifest says that
@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
 
@@ -50,13 +50,14 @@ class ManifestDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block as its manifest describes it: `rows` of samples, `bytes` of all its objects."""
+    """A block as its manifest describes it: rows of `samples`, of `sums` (or 0), and `bytes` of all."""
 
     ref: SegmentRef
     services: tuple[str, ...]
     windows: int
     rows: int
     bytes: int
+    sums: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Manifest:
                 "windows": block.windows,
                 "rows": block.rows,
                 "bytes": block.bytes,
+                "sums": block.sums,
             }
             for block in self.blocks
         ]
@@ -147,7 +149,8 @@ def _blocks(told: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
     for each in told:
         ref = place(str(each["key"]))
         services = tuple(str(service) for service in each["services"])
-        yield Block(ref, services, int(each["windows"]), int(each["rows"]), int(each["bytes"]))
+        windows, rows, size, sums = (int(each[name]) for name in ("windows", "rows", "bytes", "sums"))
+        yield Block(replace(ref, sums=sums > 0), services, windows, rows, size, sums)
 
 
 def is_place(key_prefix: str) -> bool:

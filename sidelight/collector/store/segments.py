@@ -40,11 +40,15 @@ _COMMITTED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentRef:
-    """A committed segment: its key prefix ends with `/`; its windows began from min to max (Unix ms)."""
+    """A committed segment or block: its key prefix ends with `/`, its windows began from min to max (ms).
+
+    `sums` says whether there is a table of what its samples add up to.
+    """
 
     key_prefix: str
     min_start_ms: int
     max_start_ms: int
+    sums: bool = False
 
     def key(self, part: Part) -> str:
         """Where one of its tables lies."""

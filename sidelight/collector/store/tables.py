@@ -1,10 +1,15 @@
-"""The three tables of a segment: their columns, and how windows become rows.
+"""The three tables of a segment, and the fourth of a block: their columns, and how windows become rows.
 
 `profiles` has a row for each window, `samples` a row for each stack of each window, `stacks` a row for each
 distinct stack of a service. A stack is named by `h`, the XXH3 64-bit hash (seed 0, https://xxhash.com) of its
 folded text in UTF-8: content-addressed, so rows of any two segments add up without coordination. Adding up
 needs `samples` alone, which repeats service, version, pod and time for that reason. Frames lie escaped, as in
 folded text: joined by `;` they give the text that `h` is the hash of.
+
+`sums` has what `samples` adds up to over the windows of an hour that have the same service, version and
+other labels than those of a place (pod, node, container) or of their own: a group. Groups are numbered in
+the order in which `profiles` has their first windows. So whoever picks windows by their profiles knows of
+which groups all windows were picked, and need not add up those again.
 
 The stored format is described with its history in docs/formats.md.
 """
@@ -19,13 +24,15 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sidelight.collector.columns import Array, numbered, one
 from sidelight.collector.store.hashed import HashedWindow, hashed
 from sidelight.stacks.labels import KNOWN
 from sidelight.stacks.window import Window
 
-Part = Literal["profiles", "samples", "stacks"]
+Part = Literal["profiles", "samples", "stacks", "sums"]
 
 MAX_INT: Final = 2**63 - 1
+STATES: Final = ("idle", "running", "gil")
 HOUR_NS: Final = 3_600 * 10**9
 
 _WORD: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
@@ -102,7 +109,38 @@ STACKS: Final = pa.schema(
     ]
 )
 
-SCHEMAS: Final[dict[Part, pa.Schema]] = {"profiles": PROFILES, "stacks": STACKS, "samples": SAMPLES}
+GROUPED_BY: Final = ("service", "version", "namespace", "process", "thread", "capture", "hour", "period_ns")
+
+SUMS: Final = pa.schema(
+    [
+        *((name, _WORD) for name in GROUPED_BY[:6]),
+        ("hour", pa.int64()),
+        ("period_ns", pa.int64()),
+        ("group", pa.int32()),
+        ("h", pa.uint64()),
+        ("idle", pa.int64()),
+        ("running", pa.int64()),
+        ("gil", pa.int64()),
+    ]
+)
+
+SCHEMAS: Final[dict[Part, pa.Schema]] = {
+    "profiles": PROFILES,
+    "stacks": STACKS,
+    "samples": SAMPLES,
+    "sums": SUMS,
+}
+
+
+def hours(profiles: pa.Table) -> Array:
+    """When the hour began in which each window did, in Unix ns."""
+    hour = pa.scalar(HOUR_NS)
+    return one(pc.multiply(pc.divide(profiles["ts"], hour), hour))
+
+
+def groups(profiles: pa.Table) -> Array:
+    """The number of the group of each window, from 0; needs the columns it is grouped by, and `ts`."""
+    return numbered(profiles.append_column("hour", hours(profiles)).select(list(GROUPED_BY)))
 
 
 def completed(table: pa.Table, names: Sequence[str]) -> pa.Table:

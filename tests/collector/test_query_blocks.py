@@ -1,0 +1,181 @@
+"""Answers are the same before and after compaction, whichever windows are asked for, and cost less then."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import cycle, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.flame import flame
+from sidelight.collector.query.listing import services
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.series import timeline
+from sidelight.collector.query.tables import By, depth, functions
+from sidelight.collector.store import blocks, manifest
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.segments import list_segments
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.window import Window
+from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.stacks.strategies import windows as any_windows
+
+DAY_SECONDS = 86_400
+LATER = START_NS / 1e9 + 3 * DAY_SECONDS
+
+
+def compacted(store: ObjectStore, rules: Rules | None = None) -> ObjectStore:
+    rules = replace(rules or Rules(), gone_seconds=0)
+    for _ in range(2):
+        Compaction(store, Metrics(), rules, interval_seconds=1, clock=lambda: LATER).look()
+    assert list_segments(store, 0, 2**63 - 1) == []
+    return store
+
+
+def fleet() -> list[Window]:
+    """Three services on four pods for three hours, in two versions and two kinds of threads."""
+    luck = random.Random(5)
+    made = []
+    for at in range(-3600, 7200, 300):
+        for pod in range(4):
+            for thread in ("main", "other"):
+                text = " | ".join(
+                    f"main;f{luck.randrange(3)};g{luck.randrange(2)}{state} {luck.randrange(1, 50)}"
+                    for state in ("", ";[idle]", ";[gil]")
+                )
+                service = luck.choice(["ads", "shop", "shop"])
+                version = "1" if at < 1800 + 600 * pod else "2"
+                period = luck.choice([10_000_000, 10_000_000, 20_000_000])
+                made.append(
+                    window(
+                        text,
+                        at=at + pod,
+                        service=service,
+                        version=version,
+                        pod=f"{service}-{pod}",
+                        thread=thread,
+                        period_ns=period,
+                        region=f"r{pod % 2}",
+                    )
+                )
+    return made
+
+
+SELECTORS = [
+    "",
+    '{service="shop"}',
+    '{service=~"a.*"}',
+    '{service="shop", version="2"}',
+    '{service="shop", version!="2"}',
+    '{pod="shop-1"}',
+    '{pod=~"shop-[12]", thread="main"}',
+    '{thread="other"}',
+    '{region="r1"}',
+    '{service="nobody"}',
+]
+RANGES = [(-3600, 7200), (-4000, 8000), (-900, 4321), (0, 3600), (1800, 1801), (0, 0.5)]
+
+
+def answers(store: ObjectStore, selector: str, start: float, end: float, kind: ProfileType) -> list[object]:
+    one, two = question(selector, start=start, end=end), question("", start=start, end=end)
+
+    def all_of_them(reading: Reading) -> list[object]:
+        return [
+            flame(reading, [one], kind, lines=True, nodes=1000, most=10_000),
+            flame(reading, [one, two], kind, lines=False, nodes=1000, most=10_000),
+            functions(reading, [one, two], kind, by=By.SELF, limit=100),
+            depth(reading, [one, two], kind),
+            timeline(reading, one, kind, step_ns=600 * 10**9, most=5000),
+            services(reading, two),
+        ]
+
+    return asked(store, all_of_them)
+
+
+@pytest.mark.parametrize("rows", [1_000_000, 300])
+def test_no_answer_changes_when_segments_become_blocks(rows: int) -> None:
+    windows = fleet()
+    segments = [windows[at : at + 5] for at in range(0, len(windows), 5)]
+    plain = stored(*segments, windows[7:9])
+    blocked = compacted(stored(*segments, windows[7:9]), Rules(segments=4, block_rows=rows))
+    (day,) = manifest.days(blocked)
+    assert any(block.sums for block in manifest.read(blocked, day).manifest.blocks)
+    for (selector, (start, end)), kind in zip(product(SELECTORS, RANGES), cycle(ProfileType), strict=False):
+        expected = answers(plain, selector, start, end, kind)
+        assert answers(blocked, selector, start, end, kind) == expected, (selector, start, end)
+
+
+near = st.builds(
+    replace,
+    any_windows,
+    start_ns=st.integers(START_NS - 10**13, START_NS + 10**13),
+    duration_ns=st.integers(1, 10**10),
+)
+
+
+@given(
+    st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id),
+    st.data(),
+    st.sampled_from(ProfileType),
+)
+def test_no_answer_changes_for_any_windows(
+    windows: list[Window], data: st.DataObject, kind: ProfileType
+) -> None:
+    pieces = [[one for one in windows if data.draw(st.booleans())] for _ in range(2)] + [windows]
+    start, end = sorted(data.draw(st.integers(-20_000, 20_000)) for _ in range(2))
+    selector = data.draw(st.sampled_from(["", '{pod=~".*[a-m].*"}', '{thread!=""}', '{version=""}']))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "SUMS_PAY", 0)
+        blocked = compacted(stored(*pieces))
+    expected = answers(stored(windows), selector, start, end, kind)
+    assert answers(blocked, selector, start, end, kind) == expected
+
+
+class Watched(MemoryStore):
+    """Tells which objects were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def get(self, key: str) -> bytes:
+        self.read.append(key.rpartition("/")[2])
+        return super().get(key)
+
+
+@pytest.mark.parametrize(
+    ("selector", "start", "end", "expected"),
+    [
+        ('{service="shop"}', -3600, 7200, {"profiles", "sums", "stacks"}),
+        ('{service="shop", version="2"}', 3600, 7200, {"profiles", "sums", "stacks"}),
+        ('{pod="shop-1"}', -3600, 7200, {"profiles", "sums", "samples", "stacks"}),
+        ('{service="shop"}', 600, 3600, {"profiles", "sums", "samples", "stacks"}),
+        ('{service="nobody"}', -3600, 7200, {"profiles"}),
+    ],
+)
+def test_samples_are_read_only_where_a_group_was_not_chosen_as_a_whole(
+    selector: str, start: float, end: float, expected: set[str]
+) -> None:
+    store = Watched()
+    compacted(stored(fleet(), store=store))
+    store.read.clear()
+    one = question(selector, start=start - 1800, end=end - 1800)  # START_NS is half past nine
+    asked(store, lambda reading: depth(reading, [one], ProfileType.WALL))
+    assert {f"{part}.parquet" for part in expected} == {key for key in store.read if "parquet" in key}
+
+
+def test_a_block_whose_sums_are_damaged_is_left_out_and_counted() -> None:
+    store = compacted(stored(fleet()))
+    (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith("/sums.parquet")]
+    store.put(key, b"PAR1")
+    ask: Callable[[Reading], object] = lambda reading: depth(reading, [question("")], ProfileType.WALL)  # noqa: E731
+    answer = asked(store, ask)
+    assert isinstance(answer, dict)
+    assert answer["basis"]["unreadable_segments"] == 1
