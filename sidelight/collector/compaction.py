@@ -38,7 +38,7 @@ from sidelight.collector.store.segments import ROOT, SegmentRef, parse_segment_k
 
 MERGED_AT_ONCE: Final = 8
 SEGMENTS_AT_ONCE: Final = 256
-SEGMENT_BYTES_AT_ONCE: Final = 8 << 20
+SEGMENT_BYTES_AT_ONCE: Final = 4 << 20
 """Of samples as they lie in the store, where a row takes four bytes or more."""
 OVER_SECONDS: Final = 3600.0
 """So long after its end a day is taken to be over; windows that come later make blocks of their own first."""
@@ -144,6 +144,7 @@ class Compaction:
         self._timer = timer
         self._settled: set[date] = set()
         self._damaged: set[SegmentRef] = set()
+        self._missing: set[SegmentRef] = set()
         self._seen: dict[tuple[date, str], Mapping[str, float]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -196,12 +197,13 @@ class Compaction:
         began = self._timer()
         try:
             block = write_block(self._store, found.day, inputs)
-        except ObjectMissing:
-            return None
+        except ObjectMissing as error:
+            # Another collector, or retention, was faster; if not, it will be missing again.
+            lost = [ref for ref in inputs if error.key.startswith(ref.key_prefix) and ref in self._missing]
+            self._missing = {ref for ref in inputs if error.key.startswith(ref.key_prefix)}
+            return self._leave_out(found, lost, error) if lost else None
         except InputUnreadable as error:
-            self._failed(error)
-            self._damaged.add(error.ref)
-            return found.without([error.ref])
+            return self._leave_out(found, [error.ref], error)
         # Nobody takes it for a stray yet. But this process may have stood still for hours.
         if self._timer() - began > self._rules.stray_seconds / 2 or not is_whole(self._store, block):
             return None
@@ -216,6 +218,12 @@ class Compaction:
         _log.debug("block stored", key=block.ref.key_prefix, inputs=len(inputs), windows=block.windows)
         blocks = [*found.blocks, (block.ref, block.rows)]
         return replace(found, known=committed, blocks=blocks).without(inputs)
+
+    def _leave_out(self, found: Day, refs: Sequence[SegmentRef], error: StoreError) -> Day:
+        """What there is without these, as long as this process lives."""
+        self._failed(error)
+        self._damaged.update(refs)
+        return found.without(refs)
 
     def _sweep(self, day: date) -> None:
         """Delete what has been gone for long enough, and blocks that nobody committed."""

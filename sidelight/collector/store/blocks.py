@@ -91,11 +91,17 @@ def is_whole(store: ObjectStore, block: Block) -> bool:
 
 def _read(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
     try:
-        return SegmentTables(*(read_segment(store, ref, part) for part in PARTS))
+        return SegmentTables(*(_as_written(read_segment(store, ref, part), part) for part in PARTS))
     except (ObjectMissing, StoreUnavailable):
         raise
-    except (StoreError, pa.ArrowException, OSError) as error:
+    except (StoreError, pa.ArrowException, OSError, KeyError) as error:
         raise InputUnreadable(ref, error) from error
+
+
+def _as_written(table: pa.Table, part: Part) -> pa.Table:
+    """The table, which may be anything that is a Parquet file. Raises ArrowException, KeyError."""
+    schema = SCHEMAS[part]
+    return table.select(schema.names).cast(schema)
 
 
 def merged(inputs: Sequence[SegmentTables]) -> SegmentTables:
