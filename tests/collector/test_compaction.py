@@ -15,12 +15,11 @@ from sidelight.collector.compaction import Compaction, Day, Rules, is_over, next
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.export import Exported, folded
 from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import PARTS
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, event_day, list_segments, parquet, write_segment
-from sidelight.collector.store.tables import Part
+from sidelight.collector.store.tables import PARTS, Part
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
 from tests.collector.faults import Died, Fault, FaultyStore

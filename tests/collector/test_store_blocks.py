@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import PARTS, InputUnreadable, is_whole, merged, summed, write_block
+from sidelight.collector.store.blocks import InputUnreadable, is_whole, merged, summed, write_block
 from sidelight.collector.store.hashed import stack_hash
 from sidelight.collector.store.live import live
 from sidelight.collector.store.manifest import Block, Manifest, ManifestDamaged
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectMissing, StoreIncompatible
 from sidelight.collector.store.segments import event_day, list_segments, read_segment
-from sidelight.collector.store.tables import HOUR_NS, SCHEMAS, SUMS, groups, segment_tables
+from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, SUMS, groups, segment_tables
 from sidelight.stacks.window import Window
 from tests.collector.storing import START_NS, stored, window
 from tests.stacks.strategies import windows as any_windows

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from sidelight.collector.query.export import Exported, folded
+from sidelight.collector.query.windows import Question
+from sidelight.collector.store import manifest
 from sidelight.collector.store.directory import DirectoryStore
 from sidelight.collector.store.hashed import hashed
+from sidelight.collector.store.live import live
+from sidelight.collector.store.objects import ObjectStore
 from sidelight.collector.store.opening import verify
-from sidelight.collector.store.segments import list_segments, read_segment, segment_ref
-from sidelight.collector.store.tables import SCHEMAS
-from sidelight.stacks.counts import Counts
+from sidelight.collector.store.segments import event_day, list_segments, read_segment, segment_ref
+from sidelight.collector.store.tables import PARTS, SCHEMAS
+from sidelight.stacks.counts import Counts, ProfileType
 from sidelight.stacks.window import decode, encode
+from tests.collector.storing import asked, question, stored
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -47,8 +53,8 @@ def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
     assert verify(store).format == 1
     (ref,) = list_segments(store, 0, 2**63 - 1)
     assert ref == segment_ref(windows)
-    for part, schema in SCHEMAS.items():
-        assert read_segment(store, ref, part).schema.equals(schema)
+    for part in PARTS:
+        assert read_segment(store, ref, part).schema.equals(SCHEMAS[part])
     profiles = {row["wid"]: row for row in read_segment(store, ref, "profiles").to_pylist()}
     stacks = {row["h"]: ";".join(row["frames"]) for row in read_segment(store, ref, "stacks").to_pylist()}
     found = {
@@ -65,3 +71,28 @@ def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
             assert stored[field] == getattr(quality, field)
         assert tuple(stored["reduced"]) == quality.reduced
         assert stored["thread"] == row.window.labels.get("thread", "")
+
+
+def test_a_store_of_format_1_with_blocks_is_read(tmp_path: Path) -> None:
+    store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1-blocks", tmp_path / "store")))
+    windows = decode((GOLDEN / "window-1-blocks.folded").read_bytes())
+    assert verify(store).format == 1
+    known = manifest.read(store, event_day(windows[0].start_ns)).manifest
+    (block,) = known.blocks
+    assert (block.services, block.windows, block.rows, block.sums) == (("ads", "shop"), 12, 24, 6)
+    for part, schema in SCHEMAS.items():
+        assert read_segment(store, block.ref, part).schema.equals(schema)
+    # Two segments that the block took the place of are still there; one came later.
+    segments = list_segments(store, 0, 2**63 - 1)
+    assert {ref.key_prefix for ref in segments} > known.gone
+    assert live(store, 0, 2**63 - 1).refs == [block.ref, segments[-1]]
+    assert (len(segments), len(known.gone)) == (3, 2)
+    everything = question("", end=10**6)
+    for kind in ProfileType:
+        profile = folded_profile(store, everything, kind)
+        assert profile == folded_profile(stored(windows), everything, kind)
+        assert profile.basis["windows"] == len(windows)
+
+
+def folded_profile(store: ObjectStore, asked_for: Question, kind: ProfileType) -> Exported:
+    return asked(store, lambda reading: folded(reading, asked_for, kind, lines=True, states=True))

@@ -34,6 +34,7 @@ from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreE
 from sidelight.collector.store.segments import SegmentRef, parquet, read_segment
 from sidelight.collector.store.tables import (
     GROUPED_BY,
+    PARTS,
     SCHEMAS,
     STATES,
     SUMS,
@@ -43,7 +44,6 @@ from sidelight.collector.store.tables import (
     hours,
 )
 
-PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
 SUMS_PAY: Final = 2
 """A block is given sums if it has so many times as many samples."""
 

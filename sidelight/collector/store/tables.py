@@ -31,6 +31,9 @@ from sidelight.stacks.window import Window
 
 Part = Literal["profiles", "samples", "stacks", "sums"]
 
+PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
+"""Those that every segment and every block has."""
+
 MAX_INT: Final = 2**63 - 1
 STATES: Final = ("idle", "running", "gil")
 HOUR_NS: Final = 3_600 * 10**9
