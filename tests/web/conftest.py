@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from sidelight.collector import ui
-from tests.running import collector
+from tests.running import Collector, collector
 from tests.web.profiles import AFTER, BEFORE, deep_stack, hostile_stacks, send, windows
 
 CHROMIUM = "/usr/bin/chromium"
@@ -29,6 +30,7 @@ addEventListener('securitypolicyviolation', event =>
 HOSTILE_SERVICE = "<b onclick=alert(3)>שלום/😀 & co"
 
 Open = Callable[..., Page]
+Serve = Callable[..., Collector]
 
 expect.set_options(timeout=15_000)
 
@@ -64,7 +66,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser) -> Iterator[Open]:
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts collectors of the test's own, with these options."""
+    with ExitStack() as stack:
+        yield lambda *options: stack.enter_context(collector(tmp_path, str(tmp_path / "store"), *options))
+
+
+@pytest.fixture
+def open_page(chromium: Browser, serve: Serve) -> Iterator[Open]:
     """Opens pages; the test fails if any of them logs an error, throws, or breaks its policy."""
     wrong: list[str] = []
     contexts = []

@@ -8,23 +8,23 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.running import collector
-from tests.web.conftest import Open
+from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import BEFORE, send, windows
 
 
 def test_the_empty_page_says_what_is_up_and_turns_into_services_by_itself(
-    tmp_path: Path, open_page: Open
+    serve: Serve, open_page: Open
 ) -> None:
-    with collector(tmp_path, str(tmp_path / "store")) as running:
-        page = open_page(running.url)
-        expect(page.get_by_role("heading", name="No profiles yet")).to_be_visible()
-        expect(page.locator(".checks")).to_contain_text("store is reachable (directory)")
-        expect(page.locator(".checks")).to_contain_text("windows acknowledged: 0; last: never")
-        expect(page.locator(".command").first).to_contain_text(f"sidelight sidecar --collector {running.url}")
-        send(running.url, windows("first", "v1", BEFORE))
-        page.get_by_role("link", name="first", exact=True).click()
-        assert boxes(page)
+    running = serve()
+    page = open_page(running.url)
+    expect(page.get_by_role("heading", name="No profiles yet")).to_be_visible()
+    expect(page.locator(".checks")).to_contain_text("store is reachable (directory)")
+    expect(page.locator(".checks")).to_contain_text("windows acknowledged: 0; last: never")
+    expect(page.locator(".command").first).to_contain_text(f"sidelight sidecar --collector {running.url}")
+    send(running.url, windows("first", "v1", BEFORE))
+    page.get_by_role("link", name="first", exact=True).click()
+    assert boxes(page)
 
 
 def test_an_empty_range_offers_a_longer_one(shop: str, open_page: Open) -> None:
@@ -67,14 +67,11 @@ def test_a_range_in_the_past_calls_nothing_stale_that_was_alive_at_its_end(
     expect(row.locator(".badge")).to_have_text("stale")
 
 
-def test_a_reader_without_a_token_is_told_the_way_in(tmp_path: Path, open_page: Open) -> None:
+def test_a_reader_without_a_token_is_told_the_way_in(tmp_path: Path, serve: Serve, open_page: Open) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("secret\n")
-    with collector(tmp_path, str(tmp_path / "store"), "--read-tokens-file", str(tokens)) as running:
-        page = open_page(f"{running.url}/s/shop", expected="401")
-        expect(page.get_by_role("alert")).to_contain_text(
-            "open these pages through the proxy that signs you in"
-        )
+    page = open_page(f"{serve('--read-tokens-file', str(tokens)).url}/s/shop", expected="401")
+    expect(page.get_by_role("alert")).to_contain_text("open these pages through the proxy that signs you in")
 
 
 def test_on_a_phone_the_numbers_never_cover_the_graph(shop: str, open_page: Open) -> None:

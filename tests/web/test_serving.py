@@ -16,8 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from playwright.sync_api import expect
 
 from sidelight.collector import ui
-from tests.running import collector
-from tests.web.conftest import Open
+from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import BEFORE, send, windows
 
@@ -92,21 +91,21 @@ def test_exports_take_away_what_is_in_view(shop: str, open_page: Open) -> None:
     assert json.loads(Path(download.value.path()).read_text())["shared"]["frames"]
 
 
-def test_everything_works_below_a_path_prefix(tmp_path: Path, open_page: Open) -> None:
-    with collector(tmp_path, str(tmp_path / "store"), "--path-prefix", "/tools/profiles") as running:
-        home = f"{running.url}/tools/profiles"
-        send(home, windows("shop", "v1", BEFORE))
-        page = open_page(home)
-        page.get_by_role("link", name="shop", exact=True).click()
-        assert boxes(page)
-        assert page.url.startswith(f"{home}/s/shop")
-        page.reload()
-        assert boxes(page)
-        target = page.get_by_role("link", name="Open in speedscope").get_attribute("href")
-        assert target
-        assert target.startswith("/tools/profiles/speedscope/")
-        speedscope = open_page(running.url + target, expected="GPU stall due to ReadPixels")
-        expect(speedscope.get_by_text("Left Heavy")).to_be_visible()
+def test_everything_works_below_a_path_prefix(serve: Serve, open_page: Open) -> None:
+    running = serve("--path-prefix", "/tools/profiles")
+    home = f"{running.url}/tools/profiles"
+    send(home, windows("shop", "v1", BEFORE))
+    page = open_page(home)
+    page.get_by_role("link", name="shop", exact=True).click()
+    assert boxes(page)
+    assert page.url.startswith(f"{home}/s/shop")
+    page.reload()
+    assert boxes(page)
+    target = page.get_by_role("link", name="Open in speedscope").get_attribute("href")
+    assert target
+    assert target.startswith("/tools/profiles/speedscope/")
+    speedscope = open_page(running.url + target, expected="GPU stall due to ReadPixels")
+    expect(speedscope.get_by_text("Left Heavy")).to_be_visible()
 
 
 def test_without_a_built_ui_the_page_says_how_to_build_it() -> None:

@@ -1,12 +1,14 @@
 """A program with two workers by multiprocessing's `spawn`, `forkserver` or `fork`."""
 
 import multiprocessing
+import os
 import sys
 import time
 
 
 def work() -> None:
-    print("worker", multiprocessing.current_process().pid, flush=True)
+    # In one write: the other worker has the same file.
+    os.write(1, f"worker {os.getpid()}\n".encode())
     while multiprocessing.parent_process().is_alive():
         sum(range(20_000))
         time.sleep(0.002)
