@@ -102,7 +102,7 @@ class Retention:
         try:
             groups = old_keys(self._store, now, self._days)
             with ThreadPoolExecutor(DELETES_AT_ONCE, thread_name_prefix="retention") as threads:
-                for group in (group for keys in groups for group in batched(keys)):
+                for group in (group for keys in groups for group in _batched(keys)):
                     if stopped():
                         break
                     for _ in threads.map(self._store.delete, group):
@@ -116,7 +116,7 @@ class Retention:
             _log.info("old windows deleted", objects=deleted, last_day=last)
 
 
-def batched(keys: list[str]) -> Iterator[list[str]]:
+def _batched(keys: list[str]) -> Iterator[list[str]]:
     """Keys in groups of DELETES_AT_ONCE."""
     for start in range(0, len(keys), DELETES_AT_ONCE):
         yield keys[start : start + DELETES_AT_ONCE]

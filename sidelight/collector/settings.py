@@ -121,7 +121,9 @@ class Settings:
         600.0, "what a block has is deleted so long after it was made", read=positive
     )
     compact_stray_seconds: float = setting(
-        21_600.0, "what a collector that died left half done is deleted after this time", read=positive
+        21_600.0,
+        "what a collector that died left half done is deleted after this time, at least 600",
+        read=positive,
     )
 
     query_timeout_seconds: float = setting(30.0, "after which a query is given up", read=positive)

@@ -12,6 +12,7 @@ from sidelight.collector.door import read_tokens
 from sidelight.collector.main import admission, query_limits
 from sidelight.collector.retention import last_expired
 from sidelight.collector.settings import Settings
+from sidelight.settings import BadSetting, parse
 
 CENTURY = {
     "retention_raw_days": 36_525,
@@ -38,3 +39,26 @@ def test_a_tokens_file_may_come_from_any_editor(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_bytes(b"\xef\xbb\xbffirst\r\n\r\n# not one\r\n  second  ")
     assert read_tokens(file) == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("least", "below"),
+    [
+        ({"compact_gone_seconds": 20.0, "query_timeout_seconds": 10.0}, {"compact_gone_seconds": 19.9}),
+        ({"compact_stray_seconds": 600.0}, {"compact_stray_seconds": 599.9}),
+        ({"compact_segments": 1}, {"compact_segments": 0}),
+        ({"compact_block_rows": 1}, {"compact_block_rows": 0}),
+        ({"compact_interval_seconds": 0.0}, {"compact_interval_seconds": -0.1}),
+    ],
+)
+def test_what_compaction_must_not_be_asked_for_is_refused(
+    least: dict[str, float], below: dict[str, float]
+) -> None:
+    given = {"store": "given", **least}
+    assert parse(Settings, "collector", "", flags(given), {}) == Settings(**given)  # type: ignore[arg-type]
+    with pytest.raises(BadSetting, match="compact"):
+        parse(Settings, "collector", "", flags({**given, **below}), {})
+
+
+def flags(given: dict[str, Any]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]

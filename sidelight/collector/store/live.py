@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from functools import partial
 from typing import Final
 
@@ -18,7 +18,6 @@ from sidelight.collector.store.segments import SegmentRef, event_day, list_segme
 Read = Callable[[date], Manifest | None]
 ReadAll = Callable[[Read, Sequence[date]], Iterable[Manifest | None]]
 
-_DAY: Final = timedelta(days=1)
 _LAST_NS: Final = (2**63 - 1) // 10**9 * 10**9
 _log = structlog.get_logger(__name__)
 

@@ -45,7 +45,10 @@ class ManifestDamaged(StoreError):
     """A manifest is not what this version or an older one wrote."""
 
     def __init__(self, key: str, what: str) -> None:
-        super().__init__(f"the manifest {key!r} cannot be read: {what}")
+        super().__init__(
+            f"the manifest {key!r} cannot be read: {what}",
+            hint="The windows of its blocks are missing until it is restored, from a copy for instance.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
