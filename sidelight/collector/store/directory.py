@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -210,10 +211,18 @@ def _made(directory: Path) -> bool:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        if directory.exists():
-            raise
-        return False
+        # One look: it may come and go any number of times.
+        if not _is_file(directory):
+            return False
+        raise
     return True
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _removed_empty(directory: Path) -> bool:
