@@ -210,6 +210,8 @@ def _made(directory: Path) -> bool:
     """Whether the directory stands there now; false if it appeared and was removed while it was looked at."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:
+        return False  # the directory it was to stand in
     except FileExistsError:
         # One look: it may come and go any number of times.
         if not _is_file(directory):
