@@ -101,33 +101,33 @@ class Reading:
 
     def profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
         """The windows of these segments; those of unreadable segments are missing from the list."""
-        tables = self._read(refs, ["profiles"] * len(refs))
+        tables = self._read([(ref, "profiles") for ref in refs])
         return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
 
     def tables(self, refs: Sequence[SegmentRef], part: Part) -> list[pa.Table]:
         """One table of each segment. Raises Incomplete when one cannot be read."""
-        return self._whole(refs, [part] * len(refs))
+        return self.parts([(ref, part) for ref in refs])
 
     def counted(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
         """For each segment a table with all its stack hashes, the smaller one. Raises Incomplete."""
-        return self._whole(refs, ["sums" if ref.sums else "samples" for ref in refs])
+        return self.parts([(ref, "sums" if ref.sums else "samples") for ref in refs])
 
-    def _whole(self, refs: Sequence[SegmentRef], parts: Sequence[Part]) -> list[pa.Table]:
-        tables = self._read(refs, parts)
+    def parts(self, wanted: Sequence[tuple[SegmentRef, Part]]) -> list[pa.Table]:
+        """One table of each of these. Raises Incomplete when one cannot be read."""
+        tables = self._read(wanted)
         read = [table for table in tables if table is not None]
         if len(read) < len(tables):
             raise Incomplete
         return read
 
-    def _read(self, refs: Sequence[SegmentRef], parts: Sequence[Part]) -> list[pa.Table | None]:
+    def _read(self, wanted: Sequence[tuple[SegmentRef, Part]]) -> list[pa.Table | None]:
         self.deadline.remaining()
-        keys = zip(refs, parts, strict=True)
-        found: list[pa.Table | None] = [self._cache.peek((ref.key_prefix, part)) for ref, part in keys]
+        found: list[pa.Table | None] = [self._cache.peek((ref.key_prefix, part)) for ref, part in wanted]
         missing = [at for at, table in enumerate(found) if table is None]
-        waiting = {at: self._pool.submit(self._load, refs[at], parts[at]) for at in missing}
+        waiting = {at: self._pool.submit(self._load, *wanted[at]) for at in missing}
         try:
             for at, future in waiting.items():
-                found[at] = self._result(future, refs[at])
+                found[at] = self._result(future, wanted[at][0])
         finally:
             for future in waiting.values():
                 future.cancel()

@@ -5,9 +5,12 @@
 
 Samples are kept apart by sampling period until the end, because a sample stands for its period's time. Of a
 block that has sums, the groups of which all windows were chosen are not added up again.
+
+First it is said what is to be added up (`plan`), and then that is done (`added_up`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -16,65 +19,83 @@ import pyarrow.compute as pc
 from sidelight.collector.columns import Array, coded, one, same, stacked, words
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Windows
-from sidelight.collector.store.tables import SAMPLES, STATES, groups
+from sidelight.collector.store.segments import SegmentRef
+from sidelight.collector.store.tables import SAMPLES, STATES, Part, groups
 
 ROWS_AT_ONCE: Final = 2_000_000
-SEGMENTS_AT_ONCE: Final = 256
+OBJECTS_AT_ONCE: Final = 256
 
 _KEYS: Final = ("service", "h", "period_ns")
-_NONE: Final = pa.array([], pa.string())
 _ROWS: Final = pa.schema([SAMPLES.field(name) for name in (*_KEYS, *STATES)])
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Rows of one object that are to be added up: those with one of `only` in column `by`, or all (None)."""
+
+    ref: SegmentRef
+    part: Part
+    only: Array | None = None
+
+    @property
+    def by(self) -> str:
+        """The column that says which windows a row is of."""
+        return "wid" if self.part == "samples" else "group"
 
 
 def sums(reading: Reading, windows: Windows) -> pa.Table:
     """Samples by state of each (service, h, period_ns) over the chosen windows; `service` is words."""
-    parts: list[pa.Table] = []
-    batch: list[pa.Table] = []
-    rows = 0
-    for table in _tables(reading, windows):
-        batch.append(table)
-        rows += len(table)
-        if rows >= ROWS_AT_ONCE:
-            parts.append(_added(batch))
-            batch, rows = [], 0
-    return _added([*parts, *batch]) if parts or batch else _ROWS.empty_table()
+    return added_up(reading, plan(reading, windows))
 
 
-def _tables(reading: Reading, windows: Windows) -> Iterator[pa.Table]:
-    """Rows that add up to the samples of the chosen windows."""
+def plan(reading: Reading, windows: Windows) -> list[Scan]:
+    """What adds up to the samples of the chosen windows, each once."""
     chosen = list(windows.by_segment())
-    for start in range(0, len(chosen), SEGMENTS_AT_ONCE):
-        here = chosen[start : start + SEGMENTS_AT_ONCE]
-        plain = [(ref, wids) for ref, wids in here if not ref.sums]
-        summed = [(ref, wids) for ref, wids in here if ref.sums]
-        refs = [ref for ref, _ in summed]
-        profiles = reading.tables(refs, "profiles")
-        for (ref, wids), table, of in zip(summed, reading.tables(refs, "sums"), profiles, strict=True):
-            whole, rest = _whole(table, of, wids)
-            yield whole.select(_ROWS.names)
-            if len(rest):
-                plain.append((ref, rest))
-        for (_, wids), table in zip(plain, reading.tables([ref for ref, _ in plain], "samples"), strict=True):
-            yield _picked(table, wids)
+    summed = [ref for ref, wids in chosen if ref.sums and wids is not None]
+    profiles = dict(zip(summed, reading.tables(summed, "profiles"), strict=True))
+    return [scan for ref, wids in chosen for scan in _of(ref, wids, profiles.get(ref))]
 
 
-def _whole(sums: pa.Table, profiles: pa.Table, wids: Array | None) -> tuple[pa.Table, Array]:
-    """The sums of those groups of which all windows were chosen, and the chosen windows of the others."""
-    if wids is None:
-        return sums, _NONE
+def _of(ref: SegmentRef, wids: Array | None, profiles: pa.Table | None) -> Iterator[Scan]:
+    """What of one object: sums for those groups of which all windows were chosen, samples for the others."""
+    if wids is None or profiles is None:
+        yield Scan(ref, "sums" if ref.sums else "samples", wids)
+        return
     group, own = groups(profiles), one(profiles["wid"])
     chosen = pc.is_in(own, value_set=wids)
     partly = pc.unique(group.filter(pc.invert(chosen)))
-    rest = own.filter(pc.and_(chosen, pc.is_in(group, value_set=partly)))
-    return sums.filter(pc.invert(pc.is_in(sums["group"], value_set=partly))), rest
+    rest = pc.and_(chosen, pc.is_in(group, value_set=partly))
+    whole = pc.unique(group.filter(pc.and_not(chosen, rest)))
+    if len(whole):
+        yield Scan(ref, "sums", whole)
+    if len(wids := own.filter(rest)):
+        yield Scan(ref, "samples", wids)
 
 
-def _picked(samples: pa.Table, wids: Array | None) -> pa.Table:
-    rows = samples.select(_ROWS.names)
-    if wids is None:
+def added_up(reading: Reading, scans: Sequence[Scan]) -> pa.Table:
+    """The sums of these rows; in this process, object by object, bounded in memory."""
+    parts: list[pa.Table] = []
+    batch: list[pa.Table] = []
+    rows = 0
+    for start in range(0, len(scans), OBJECTS_AT_ONCE):
+        here = scans[start : start + OBJECTS_AT_ONCE]
+        for scan, table in zip(here, reading.parts([(scan.ref, scan.part) for scan in here]), strict=True):
+            batch.append(_picked(table, scan))
+            rows += len(batch[-1])
+            if rows >= ROWS_AT_ONCE:
+                parts.append(_added(batch))
+                batch, rows = [], 0
+    return _added([*parts, *batch]) if parts or batch else _ROWS.empty_table()
+
+
+def _picked(table: pa.Table, scan: Scan) -> pa.Table:
+    rows = table.select(_ROWS.names)
+    if scan.only is None:
         return rows
-    own = words(samples["wid"])
-    return rows.filter(pc.is_in(own.dictionary, value_set=wids).take(own.indices))
+    own = one(table[scan.by])
+    if isinstance(own, pa.DictionaryArray):
+        return rows.filter(pc.is_in(own.dictionary, value_set=scan.only).take(own.indices))
+    return rows.filter(pc.is_in(own, value_set=scan.only))
 
 
 def _added(tables: list[pa.Table]) -> pa.Table:
