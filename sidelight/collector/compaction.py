@@ -5,7 +5,8 @@ For each day, as long as there is something to do:
 - segments that are many, or have waited long enough, become a block;
 - blocks of about the same size become one, eight at a time, so that a window is written anew once for each
   eightfold; those of a day that is over become one as soon as it is;
-- neither makes a block larger than a limit, for all of it is held in memory.
+- neither makes a block larger than a limit, for all of it is held in memory;
+- windows that a block has already are left out of another, so that no window is in two blocks.
 
 Each is one step: read, write the new block, commit the manifest. A collector that dies in the middle leaves
 a block that no manifest names; one that comes second with its commit leaves its block too. Both are deleted
@@ -27,14 +28,17 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate, groupby
 from typing import Final
 
+import pyarrow as pa
 import structlog
 
+from sidelight.collector.columns import Array
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import InputUnreadable, is_whole, write_block
+from sidelight.collector.store.blocks import InputUnreadable, is_whole, stored_ids, write_block
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import ROOT, SegmentRef, parse_segment_key
+from sidelight.collector.store.tables import PARTS, SCHEMAS
 
 MERGED_AT_ONCE: Final = 8
 SEGMENTS_AT_ONCE: Final = 256
@@ -146,6 +150,7 @@ class Compaction:
         self._damaged: set[SegmentRef] = set()
         self._missing: set[SegmentRef] = set()
         self._seen: dict[tuple[date, str], Mapping[str, float]] = {}
+        self._ids: dict[SegmentRef, Array] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look and wait, until `stop` is set."""
@@ -186,7 +191,7 @@ class Compaction:
     def _find(self, day: date) -> Day:
         # The manifest first: whatever is not gone in it, and is listed after, counts.
         known = manifest.read(self._store, day)
-        blocks = [(block.ref, block.rows) for block in known.manifest.blocks]
+        blocks = [(block.ref, block.rows) for block in known.manifest.blocks if block.ref.is_whole]
         segments = [
             each for each in _segments(self._store, day) if each[0].key_prefix not in known.manifest.gone
         ]
@@ -196,7 +201,9 @@ class Compaction:
         """Make one block of these and commit it; what there is then, or None if another was faster."""
         began = self._timer()
         try:
-            block = write_block(self._store, found.day, inputs)
+            taken = self._stored_ids(found, inputs)
+            over = is_over(found.day, self._clock())
+            block = write_block(self._store, found.day, inputs, but=taken, whole=over)
         except ObjectMissing as error:
             # Another collector, or retention, was faster; if not, it will be missing again.
             lost = [ref for ref in inputs if error.key.startswith(ref.key_prefix) and ref in self._missing]
@@ -205,19 +212,33 @@ class Compaction:
         except InputUnreadable as error:
             return self._leave_out(found, [error.ref], error)
         # Nobody takes it for a stray yet. But this process may have stood still for hours.
-        if self._timer() - began > self._rules.stray_seconds / 2 or not is_whole(self._store, block):
+        late = self._timer() - began > self._rules.stray_seconds / 2
+        if late or (block and not is_whole(self._store, block)):
             return None
         known = found.known.manifest
-        taken = {ref.key_prefix for ref in inputs}
-        made = Manifest(tuple(_in_place(known.blocks, block, taken)), known.gone | taken)
+        gone = {ref.key_prefix for ref in inputs}
+        made = Manifest(tuple(_in_place(known.blocks, block, gone)), known.gone | gone)
         committed = manifest.commit(self._store, found.day, found.known, made)
         if committed is None:
             return None
-        self._metrics.compacted_windows.inc(block.windows)
         self._metrics.compaction_seconds.observe(self._timer() - began)
-        _log.debug("block stored", key=block.ref.key_prefix, inputs=len(inputs), windows=block.windows)
-        blocks = [*found.blocks, (block.ref, block.rows)]
+        blocks = list(found.blocks)
+        if block:
+            self._metrics.compacted_windows.inc(block.windows)
+            _log.debug("block stored", key=block.ref.key_prefix, inputs=len(inputs), windows=block.windows)
+            blocks.append((block.ref, block.rows))
         return replace(found, known=committed, blocks=blocks).without(inputs)
+
+    def _stored_ids(self, found: Day, inputs: Sequence[SegmentRef]) -> Array | None:
+        """The ids of windows that blocks have and these segments may have once more; None if none can."""
+        segments = [ref for ref in inputs if ref.is_segment]
+        hours = {hour for ref in segments for hour in ref.hours()}
+        blocks = [ref for ref, _ in found.blocks if ref not in inputs and not hours.isdisjoint(ref.hours())]
+        known, self._ids = self._ids, {}
+        for ref in blocks if segments else []:
+            with suppress(InputUnreadable):
+                self._ids[ref] = known[ref] if ref in known else stored_ids(self._store, ref)
+        return pa.concat_arrays(list(self._ids.values())) if self._ids else None
 
     def _leave_out(self, found: Day, refs: Sequence[SegmentRef], error: StoreError) -> Day:
         """What there is without these, as long as this process lives."""
@@ -246,13 +267,18 @@ class Compaction:
         self._seen[day, what] = seen
         return frozenset(key for key, since in seen.items() if now - since >= seconds)
 
-    def _delete(self, key_prefix: str) -> None:
+    def _delete(self, gone: str) -> None:
+        if not gone.endswith("/"):
+            self._store.delete(gone)
+            self._metrics.compaction_deleted.inc()
+            return
         # Samples first: a segment without does not count.
-        parts = ["samples", "stacks", "profiles"]
-        if key_prefix.startswith(manifest.BLOCKS):
-            parts.append("sums")
+        others = (
+            [part for part in SCHEMAS if part != "samples"] if gone.startswith(manifest.BLOCKS) else PARTS
+        )
+        parts = ["samples", *(part for part in others if part != "samples")]
         for part in parts:
-            self._store.delete(f"{key_prefix}{part}.parquet")
+            self._store.delete(f"{gone}{part}.parquet")
         self._metrics.compaction_deleted.inc(len(parts))
 
     def _failed(self, error: StoreError) -> None:
@@ -260,7 +286,7 @@ class Compaction:
         _log.warning("compaction failed", error=error.message, hint=error.hint)
 
 
-def _in_place(known: Sequence[Block], block: Block, taken: set[str]) -> Iterator[Block]:
+def _in_place(known: Sequence[Block], block: Block | None, taken: set[str]) -> Iterator[Block]:
     """The blocks of a day with a new one, in the order in which they count.
 
     It stands where the first stood that it was made of, and at the end if it was made of segments.
@@ -269,10 +295,10 @@ def _in_place(known: Sequence[Block], block: Block, taken: set[str]) -> Iterator
     for each in known:
         if each.ref.key_prefix not in taken:
             yield each
-        elif not made:
+        elif block and not made:
             made = True
             yield block
-    if not made:
+    if block and not made:
         yield block
 
 

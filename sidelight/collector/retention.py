@@ -16,6 +16,7 @@ import structlog
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.objects import ObjectStore, StoreError
+from sidelight.collector.store.tables import SCHEMAS
 
 DELETES_AT_ONCE: Final = 8
 _DAY: Final = r"(?P<day>\d{4}-\d\d-\d\d)"
@@ -24,7 +25,7 @@ _IN_ORDER: Final = (
     re.compile(rf"{segments.ROOT}{_DAY}/{_NAME}/samples\.parquet"),
     re.compile(rf"{segments.ROOT}{_DAY}/{_NAME}/(profiles|stacks)\.parquet"),
     re.compile(rf"{manifest.ROOT}{_DAY}\.json"),
-    re.compile(rf"{manifest.BLOCKS}{_DAY}/{_NAME}/(profiles|stacks|samples|sums)\.parquet"),
+    re.compile(rf"{manifest.BLOCKS}{_DAY}/{_NAME}/({'|'.join(SCHEMAS)})\.parquet"),
 )
 """Keys that the collector writes. What makes others count goes first, so that no reader finds half of it."""
 _log = structlog.get_logger()

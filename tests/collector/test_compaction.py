@@ -76,8 +76,7 @@ def keys(store: ObjectStore, prefix: str = "v1/") -> list[str]:
 
 def objects(block: Block) -> list[str]:
     """The keys of a block."""
-    parts = [*PARTS, "sums"] if block.sums else PARTS
-    return [f"{block.ref.key_prefix}{part}.parquet" for part in parts]
+    return [block.ref.key(part) for part in block.parts]
 
 
 def some_windows() -> list[list[Window]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.flame import flame
-from sidelight.collector.query.listing import services
+from sidelight.collector.query.listing import label_names, label_values, services
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
@@ -80,7 +80,7 @@ SELECTORS = [
     '{region="r1"}',
     '{service="nobody"}',
 ]
-RANGES = [(-3600, 7200), (-4000, 8000), (-900, 4321), (0, 3600), (1800, 1801), (0, 0.5)]
+RANGES = [(-3600, 7200), (-4000, 8000), (-900, 4321), (0, 3600), (1800, 1801), (0, 0.5), (-40_000, 60_000)]
 
 
 def answers(store: ObjectStore, selector: str, start: float, end: float, kind: ProfileType) -> list[object]:
@@ -93,7 +93,11 @@ def answers(store: ObjectStore, selector: str, start: float, end: float, kind: P
             functions(reading, [one, two], kind, by=By.SELF, limit=100),
             depth(reading, [one, two], kind),
             timeline(reading, one, kind, step_ns=600 * 10**9, most=5000),
+            timeline(reading, one, kind, step_ns=7200 * 10**9, most=5000),
+            timeline(reading, one, kind, step_ns=None, most=5000),
             services(reading, two),
+            label_names(reading, one),
+            label_values(reading, one, "region"),
         ]
 
     return asked(store, all_of_them)
@@ -106,7 +110,7 @@ def test_no_answer_changes_when_segments_become_blocks(rows: int) -> None:
     plain = stored(*segments, windows[7:9])
     blocked = compacted(stored(*segments, windows[7:9]), Rules(segments=4, block_rows=rows))
     (day,) = manifest.days(blocked)
-    assert any(block.sums for block in manifest.read(blocked, day).manifest.blocks)
+    assert any("sums" in block.parts for block in manifest.read(blocked, day).manifest.blocks)
     for (selector, (start, end)), kind in zip(product(SELECTORS, RANGES), cycle(ProfileType), strict=False):
         expected = answers(plain, selector, start, end, kind)
         assert answers(blocked, selector, start, end, kind) == expected, (selector, start, end)
@@ -153,14 +157,16 @@ class Watched(MemoryStore):
 @pytest.mark.parametrize(
     ("selector", "start", "end", "expected"),
     [
-        ('{service="shop"}', -3600, 7200, {"profiles", "sums", "stacks"}),
-        ('{service="shop", version="2"}', 3600, 7200, {"profiles", "sums", "stacks"}),
-        ('{pod="shop-1"}', -3600, 7200, {"profiles", "sums", "samples", "stacks"}),
-        ('{service="shop"}', 600, 3600, {"profiles", "sums", "samples", "stacks"}),
-        ('{service="nobody"}', -3600, 7200, {"profiles"}),
+        ('{service="shop"}', -40_000, 60_000, {"hours", "daily", "stacks"}),
+        ('{service="shop"}', 0, 7200, {"hours", "sums", "stacks"}),
+        ('{service="shop", version="2"}', 3600, 7200, {"hours", "sums", "stacks"}),
+        ('{pod="shop-1"}', -3600, 7200, {"hours", "profiles", "samples", "stacks"}),
+        ('{service="shop"}', 600, 3600, {"hours", "profiles", "samples", "stacks"}),
+        ('{service="shop"}', 600, 7200, {"hours", "profiles", "sums", "samples", "stacks"}),
+        ('{service="nobody"}', -3600, 7200, {"hours"}),
     ],
 )
-def test_samples_are_read_only_where_a_group_was_not_chosen_as_a_whole(
+def test_nothing_is_read_window_by_window_where_all_was_chosen_that_was_added_up(
     selector: str, start: float, end: float, expected: set[str]
 ) -> None:
     store = Watched()
@@ -168,14 +174,39 @@ def test_samples_are_read_only_where_a_group_was_not_chosen_as_a_whole(
     store.read.clear()
     one = question(selector, start=start - 1800, end=end - 1800)  # START_NS is half past nine
     asked(store, lambda reading: depth(reading, [one], ProfileType.WALL))
-    assert {f"{part}.parquet" for part in expected} == {key for key in store.read if "parquet" in key}
+    assert {f"{part}.parquet" for part in expected | {"daily"}} >= {
+        key for key in store.read if "parquet" in key
+    }
+    assert {f"{part}.parquet" for part in expected} <= set(store.read)
 
 
-def test_a_block_whose_sums_are_damaged_is_left_out_and_counted() -> None:
+def test_an_hour_of_which_a_segment_may_have_windows_too_is_read_window_by_window() -> None:
+    windows = fleet()
+    store = stored(windows[:8], store=compacted(stored(windows)))
+    watched = Watched()
+    for entry in store.list("v1/"):
+        watched.put(entry.key, store.get(entry.key))
+    for start, end in RANGES:
+        expected = answers(stored(windows), "", start, end, ProfileType.WALL)
+        assert answers(watched, "", start, end, ProfileType.WALL) == expected
+    assert {"samples.parquet", "sums.parquet", "daily.parquet"} <= set(watched.read)
+
+
+@pytest.mark.parametrize("part", ["hours", "sums", "daily"])
+def test_what_was_added_up_and_is_damaged_is_added_up_again(part: str) -> None:
+    plain, store = stored(fleet()), compacted(stored(fleet()))
+    (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith(f"/{part}.parquet")]
+    store.put(key, b"PAR1")
+    for start, end in RANGES:
+        expected = answers(plain, "", start, end, ProfileType.WALL)
+        assert answers(store, "", start, end, ProfileType.WALL) == expected
+
+
+def test_a_block_whose_windows_cannot_be_read_is_left_out_whole_where_an_hour_is_cut() -> None:
     store = compacted(stored(fleet()))
-    (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith("/sums.parquet")]
+    (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith("/profiles.parquet")]
     store.put(key, b"PAR1")
     ask: Callable[[Reading], object] = lambda reading: depth(reading, [question("")], ProfileType.WALL)  # noqa: E731
     answer = asked(store, ask)
     assert isinstance(answer, dict)
-    assert answer["basis"]["unreadable_segments"] == 1
+    assert (answer["basis"]["windows"], answer["basis"]["unreadable_segments"]) == (0, 1)

@@ -18,13 +18,14 @@ from sidelight.collector.store.manifest import Block, Manifest, ManifestDamaged
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectMissing, StoreIncompatible
 from sidelight.collector.store.segments import event_day, list_segments, read_segment
-from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, SUMS, groups, segment_tables
+from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, SUMS, Part, groups, segment_tables
 from sidelight.stacks.window import Window
 from tests.collector.storing import START_NS, stored, window
 from tests.stacks.strategies import windows as any_windows
 
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)
+NO_BYTES: dict[Part, int] = dict.fromkeys(PARTS, 0)
 near = st.builds(replace, any_windows, start_ns=st.integers(START_NS, START_NS + 10**13))
 
 
@@ -64,16 +65,37 @@ def test_sums_are_what_samples_add_up_to_in_each_group(windows: list[Window]) ->
     assert first_seen == sorted(first_seen)
 
 
-def test_a_block_has_sums_if_they_are_far_fewer() -> None:
-    alike = [window("main;a 3 | main;b 1", at=at, pod=f"pod-{at}") for at in range(3)]
-    for windows, sums in ((alike, 2), (alike[:2], 2), (alike[:1], 0)):
+def test_a_block_has_sums_if_they_are_far_fewer_or_all_else_may_go() -> None:
+    alike = [window("main;a 3 | main;b 1", at=at * 900, pod=f"pod-{at}") for at in range(8)]
+    few, many, all_of_them = {*PARTS, "hours"}, {*PARTS, "hours", "sums"}, set(SCHEMAS)
+    for windows, parts in ((alike, all_of_them), (alike[:2], many), (alike[:1], few)):
         store = stored(windows)
-        block = write_block(store, DAY, list_segments(store, *EVER))
-        assert (block.sums, block.ref.sums) == (sums, sums > 0)
-        assert is_whole(store, block)
-        if sums:
-            store.delete(block.ref.key("sums"))
+        refs = list_segments(store, *EVER)
+        block = made(write_block(store, DAY, refs))
+        assert set(block.parts) == block.ref.parts == parts
+        assert set(made(write_block(store, DAY, refs, whole=True)).parts) == all_of_them
+        for part in parts:
+            assert is_whole(store, block)
+            content = store.get(block.ref.key(part))
+            assert len(content) == block.parts[part]
+            store.delete(block.ref.key(part))
             assert not is_whole(store, block)
+            store.put(block.ref.key(part), content)
+
+
+def made(block: Block | None) -> Block:
+    assert block is not None
+    return block
+
+
+def test_windows_that_another_block_has_are_left_out() -> None:
+    windows = [window(f"main;a{at} 3 | main;b 1", at=at) for at in range(3)]
+    store = stored(windows)
+    refs = list_segments(store, *EVER)
+    block = made(write_block(store, DAY, refs, but=pa.array([windows[1].id, "other"])))
+    assert read_segment(store, block.ref, "profiles")["wid"].to_pylist() == [windows[0].id, windows[2].id]
+    assert set(read_segment(store, block.ref, "samples")["wid"].to_pylist()) == {windows[0].id, windows[2].id}
+    assert write_block(store, DAY, refs, but=pa.array([one.id for one in windows])) is None
 
 
 def test_a_window_counts_as_it_is_in_the_first_input_that_has_it() -> None:
@@ -90,14 +112,13 @@ def test_a_block_reads_like_a_segment_and_counts_once_it_is_named() -> None:
     windows = [window("main;a 3 | main;b 1", at=at, service=f"s{at % 2}") for at in range(5)]
     store = stored(windows[:3], windows[2:])
     refs = list_segments(store, *EVER)
-    block = write_block(store, DAY, refs)
+    block = made(write_block(store, DAY, refs))
     assert (block.services, block.windows, block.rows) == (("s0", "s1"), 5, 10)
     assert block.bytes == sum(entry.size for entry in store.list(block.ref.key_prefix))
     assert is_whole(store, block)
     assert live(store, *EVER).refs == refs
     base = manifest.read(store, DAY)
-    made = Manifest((block,), frozenset(ref.key_prefix for ref in refs))
-    assert manifest.commit(store, DAY, base, made)
+    assert manifest.commit(store, DAY, base, Manifest((block,), frozenset(ref.key_prefix for ref in refs)))
     assert live(store, *EVER).refs == [block.ref]
     sorted_ids = [one.id for one in sorted(windows, key=lambda one: (one.labels["service"], one.start_ns))]
     assert read_segment(store, block.ref, "profiles")["wid"].to_pylist() == sorted_ids
@@ -113,7 +134,7 @@ def test_a_block_reads_like_a_segment_and_counts_once_it_is_named() -> None:
 def test_only_one_of_two_commits_on_the_same_manifest_is_made() -> None:
     store, block = (
         MemoryStore(),
-        Block(manifest.place(f"v1/raw/{DAY}/{'1' * 13}-{'2' * 13}-{'a' * 16}/"), (), 1, 1, 1),
+        Block(manifest.place(f"v1/raw/{DAY}/{'1' * 13}-{'2' * 13}-{'a' * 16}/"), (), 1, 1, NO_BYTES),
     )
     none = manifest.read(store, DAY)
     first = manifest.commit(store, DAY, none, Manifest((block,)))
@@ -129,9 +150,12 @@ def test_only_one_of_two_commits_on_the_same_manifest_is_made() -> None:
 
 def test_a_manifest_is_the_same_bytes_for_the_same_blocks_and_is_read_back() -> None:
     places = [manifest.place(f"v1/{root}/{DAY}/{'1' * 13}-{'2' * 13}-{'a' * 16}/") for root in ("raw", "l0")]
-    block = Block(replace(places[0], sums=True), ("ads", "größe"), 60, 9120, 61024, 2055)
-    plain = replace(block, ref=places[0], sums=0)
-    whole = Manifest((block, plain), frozenset([places[1].key_prefix]))
+    block = Block(places[0], ("ads", "größe"), 60, 9120, {"profiles": 7, "stacks": 8, "samples": 9})
+    old = Block(replace(places[0], parts=frozenset(["hours"])), ("ads",), 60, 9120, {"hours": 5})
+    assert block.without(["profiles"]).parts == {"stacks": 8, "samples": 9}
+    assert block.without(["profiles"]).ref.parts == {"stacks", "samples"}
+    assert (block.bytes, old.bytes) == (24, 5)
+    whole = Manifest((block, old), frozenset([places[1].key_prefix, places[0].key("samples")]))
     assert manifest.decode(whole.encode(), "key") == whole
     assert json.loads(whole.encode())["format"] == 1
 
@@ -148,6 +172,11 @@ def test_a_manifest_is_the_same_bytes_for_the_same_blocks_and_is_read_back() -> 
         b'{"blocks": [{"key": "v1/l0/../x/"}], "format": 1, "gone": []}',
         b'{"blocks": [{"bytes": 1, "key": "v1/raw/2026-11-21/1111111111111-2222222222222-aaaaaaaaaaaaaaaa/", '
         b'"rows": 1, "services": [], "sums": null, "windows": 1}], "format": 1, "gone": []}',
+        b'{"blocks": [{"key": "v1/raw/2026-11-21/1111111111111-2222222222222-aaaaaaaaaaaaaaaa/", "parts": '
+        b'{"new": 1}, "rows": 1, "services": [], "windows": 1}], "format": 1, "gone": []}',
+        b'{"blocks": [], "format": 1, "gone": [1]}',
+        b'{"blocks": [], "format": 1, "gone": '
+        b'["v1/raw/2026-11-21/1111111111111-2222222222222-aaaaaaaaaaaaaaaa/new.parquet"]}',
     ],
 )
 def test_a_damaged_manifest_is_told_and_its_segments_count_again(content: bytes) -> None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sidelight.collector.columns import integers, is_equal, one, stacked, total
 from sidelight.collector.query.frames import STATES_OF
-from sidelight.collector.query.quality import Quality, flattened, quality, said, seconds
+from sidelight.collector.query.quality import Quality, added, flattened, quality, said, seconds
 from sidelight.collector.query.watched import pod_seconds, processes
 from sidelight.collector.query.windows import Question, Windows, once
 from sidelight.collector.times import SECOND_NS
@@ -50,7 +50,7 @@ SideNumbers = TypedDict(
 )
 
 
-_COUNTED: Final = ["wid", "namespace", "pod", "idle", "running", "gil"]
+_COUNTED: Final = ["wid", "namespace", "pod", "windows", "idle", "running", "gil"]
 
 
 class Basis(TypedDict):
@@ -70,7 +70,7 @@ def side(question: Question, windows: Windows, kind: ProfileType) -> SideNumbers
         "selector": str(question.selector),
         "from": question.from_ns / SECOND_NS,
         "until": question.until_ns / SECOND_NS,
-        "windows": len(table),
+        "windows": total(table["windows"]),
         "pods": pods(whole),
         "samples": sum(total(table[state]) for state in STATES_OF[kind]),
         "seconds": sum(time_ns(table, state) for state in STATES_OF[kind]) / SECOND_NS,
@@ -78,7 +78,7 @@ def side(question: Question, windows: Windows, kind: ProfileType) -> SideNumbers
         "states": {"idle": idle, "running": running, "gil": gil},
         "idle_share": idle_share(table),
         "target_cpu_seconds": seconds(whole["target_cpu_ns"]),
-        "truncated_samples": sum(integers(table["truncated"])),
+        "truncated_samples": round(added(table["truncated"])),
         "modes": said(whole["mode"]),
         "samplers": said(whole["sampler"]),
         "pythons": said(whole["python"]),
@@ -92,7 +92,7 @@ def basis(sides: Sequence[Windows], kind: ProfileType, unreadable: int) -> Basis
     """What an answer with these sides stands on; a window that is on both sides counts once."""
     table = _together([windows.table for windows in sides])
     return {
-        "windows": len(table),
+        "windows": total(table["windows"]),
         "pods": pods(_together([windows.watched for windows in sides])),
         "samples": sum(total(table[state]) for state in STATES_OF[kind]),
         "unreadable_segments": unreadable,

@@ -7,7 +7,7 @@ from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.frames import rows, weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
-from sidelight.collector.query.windows import Question, choose
+from sidelight.collector.query.windows import Question, choose_all
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import unescape
 from sidelight.stacks.tree import build, prune
@@ -50,7 +50,7 @@ def flame(
     most: int,
 ) -> Flame:
     """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`."""
-    chosen = [choose(reading, question) for question in sides]
+    chosen = choose_all(reading, sides)
     tree = build([rows(reading, one, weigh(sums(reading, one), kind), lines=lines) for one in chosen])
     limit = min(nodes or most, most)
     whole = len(tree)

@@ -66,7 +66,7 @@ class LabelValues(TypedDict):
 
 def services(reading: Reading, question: Question) -> Services:
     """Every service with windows in the range, and its versions in the order in which they appeared."""
-    chosen = choose(reading, question)
+    chosen = choose(reading, question, stacks=False)
     watched = dict(split(processes(chosen.watched), "service"))
     return {
         "services": [
@@ -81,7 +81,7 @@ def services(reading: Reading, question: Question) -> Services:
 
 def label_names(reading: Reading, question: Question) -> LabelNames:
     """Labels that at least one window of the question has."""
-    chosen = choose(reading, question)
+    chosen = choose(reading, question, stacks=False)
     known = [name for name in KNOWN if any(used(chosen.table[name]))]
     return {
         "labels": sorted({*known, *_free(chosen.table)}),
@@ -91,7 +91,7 @@ def label_names(reading: Reading, question: Question) -> LabelNames:
 
 def label_values(reading: Reading, question: Question, name: str) -> LabelValues:
     """The values that a label has on the windows of the question."""
-    chosen = choose(reading, question)
+    chosen = choose(reading, question, stacks=False)
     return {
         "values": [value for value in used(label(chosen.table, name)) if value],
         "basis": basis([chosen], ProfileType.WALL, reading.unreadable),
@@ -100,9 +100,9 @@ def label_values(reading: Reading, question: Question, name: str) -> LabelValues
 
 def versions(table: pa.Table) -> list[Version]:
     """When each version was seen, in the order in which they appeared."""
-    ended = table.append_column("end", pc.add(table["ts"], table["duration_ns"]))
-    added = ended.group_by("version").aggregate([("ts", "min"), ("end", "max")])
-    found = zip(strings(added["version"]), integers(added["ts_min"]), integers(added["end_max"]), strict=True)
+    added = table.group_by("version").aggregate([("ts", "min"), ("end_ns", "max")])
+    columns = integers(added["ts_min"]), integers(added["end_ns_max"])
+    found = zip(strings(added["version"]), *columns, strict=True)
     return [
         {"version": version, "first_seen": first / SECOND_NS, "last_seen": last / SECOND_NS}
         for version, first, last in sorted(found, key=itemgetter(1, 0))
@@ -134,8 +134,8 @@ def _seen(table: pa.Table, processes: pa.Table) -> Seen:
     cpu = sum(time_ns(table, state) for state in STATES_OF[ProfileType.CPU]) / SECOND_NS
     return {
         "first_seen": pc.min(table["ts"]).as_py() / SECOND_NS,
-        "last_seen": pc.max(pc.add(table["ts"], table["duration_ns"])).as_py() / SECOND_NS,
-        "windows": len(table),
+        "last_seen": pc.max(table["end_ns"]).as_py() / SECOND_NS,
+        "windows": total(table["windows"]),
         "samples": sum(total(table[state]) for state in STATES_OF[ProfileType.WALL]),
         "pods": pods(processes),
         "cpu_cores": cpu / watched if watched else None,

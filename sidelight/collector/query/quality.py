@@ -1,16 +1,14 @@
 """How well was watched: what a reader must know before believing a picture."""
 
 from collections import Counter
-from typing import Any, Final, TypedDict, cast
+from math import fsum
+from typing import Any, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Column, floats, integers, is_word, one, strings, used
+from sidelight.collector.columns import Column, integers, one, strings, used
 from sidelight.collector.times import SECOND_NS
-
-_TELLS_STOPS: Final = ("gil", "nonblocking")
-"""Modes in which 0 stops means that there were none; a blocking sampler that counts none does not count."""
 
 
 class Quality(TypedDict):
@@ -37,43 +35,19 @@ class Quality(TypedDict):
 
 def quality(windows: pa.Table, processes: pa.Table) -> Quality:
     """How well these windows were watched, and the processes that they are of."""
-    time = told(processes)
-    ticking = processes.filter(pc.greater(processes["attempts"], pa.scalar(0)))
     return {
         "readers": said(processes["reader"]),
-        "coverage": share(added(time["covered"]), added(time["ticking"])),
-        "failed_share": share(added(ticking["failed"]), added(ticking["attempts"])),
+        "coverage": share(added(processes["covered_ns"]), added(processes["ticking_ns"])),
+        "failed_share": share(added(processes["failed"]), added(processes["attempts"])),
         "errors": errors(processes),
-        "stops": sum(integers(processes["stops"])),
+        "stops": round(added(processes["stops"])),
         "stopped_seconds": seconds(processes["stopped_ns"]),
-        "stopped_share": share(added(time["stopped"]), added(time["stopping"])),
+        "stopped_share": share(added(processes["stopped_ns"]), added(processes["stopping_ns"])),
         "longest_stop_seconds": (pc.max(processes["longest_stop_ns"]).as_py() or 0) / SECOND_NS,
-        "other_samples": sum(integers(windows["other"])),
+        "other_samples": round(added(windows["other"])),
         "paused_seconds": seconds(processes["paused_ns"]),
         "reduced": flattened(processes["reduced"]),
     }
-
-
-def told(processes: pa.Table) -> pa.Table:
-    """For each process the ns that were `covered` of those `ticking`, and `stopped` of those `stopping`.
-
-    All are floating point, and 0 where its window does not tell. That of other threads tells no stops: they
-    stand in that of the main thread, which may have been added up over another span.
-    """
-    duration = floats(processes["duration_ns"])
-    attempts, failed, period = (floats(processes[name]) for name in ("attempts", "failed", "period_ns"))
-    stops = pc.greater(one(processes["stops"]), pa.scalar(0))
-    whole = pc.invert(is_word(processes["thread"], "other"))
-    for mode in _TELLS_STOPS:
-        stops = pc.or_(stops, pc.and_(whole, is_word(processes["mode"], mode)))
-    return pa.table(
-        {
-            "covered": pc.multiply(pc.max_element_wise(pc.subtract(attempts, failed), 0.0), period),
-            "ticking": pc.if_else(pc.greater(attempts, pa.scalar(0.0)), duration, 0.0),
-            "stopped": floats(processes["stopped_ns"]),
-            "stopping": pc.if_else(stops, duration, 0.0),
-        }
-    )
 
 
 def share(part: float, whole: float) -> float | None:
@@ -82,8 +56,8 @@ def share(part: float, whole: float) -> float | None:
 
 
 def added(column: Column) -> float:
-    """The sum of a column of numbers: what clients claim may be any 63 bits."""
-    return cast("float", pc.sum(floats(column)).as_py() or 0.0)
+    """The sum of a column of floating point numbers, whatever is in it and in which order it is."""
+    return fsum(cast("list[float]", column.to_pylist()))
 
 
 def seconds(column: Column) -> float:

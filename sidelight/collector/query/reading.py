@@ -19,31 +19,16 @@ from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.store.live import Live, live
 from sidelight.collector.store.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, read_segment
-from sidelight.collector.store.tables import Part
+from sidelight.collector.store.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
 
+_UNUSED: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 COLUMNS: Final[dict[Part, tuple[str, ...]]] = {
-    "profiles": (
-        *(
-            "wid",
-            "service",
-            "version",
-            "namespace",
-            "pod",
-            "container",
-            "node",
-            "process",
-            "thread",
-            "capture",
-            "labels",
-        ),
-        *("ts", "duration_ns", "period_ns", "idle", "running", "gil", "attempts", "failed", "truncated"),
-        *("target_cpu_ns", "mode", "sampler", "python", "missing_states"),
-        *("errors", "nominal_ns", "paused_ns", "pid"),
-        *("stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
-    ),
+    "profiles": tuple(name for name in PROFILES.names if name not in _UNUSED),
     "samples": ("service", "wid", "period_ns", "h", "idle", "running", "gil"),
     "stacks": ("service", "h", "depth", "frames"),
+    "hours": tuple(HOURS.names),
     "sums": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
+    "daily": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
 }
 """What queries read of each table."""
 
@@ -51,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class Incomplete(Exception):
-    """Segments turned out unreadable after windows of theirs had been counted: the query starts again."""
+    """Tables turned out unreadable after windows of theirs had been counted: the query starts again."""
 
 
 class Deadline:
@@ -84,6 +69,7 @@ class Reading:
         self._pool = pool
         self._listed: dict[tuple[int, int], Live] = {}
         self._unreadable: dict[SegmentRef, str] = {}
+        self._damaged: dict[SegmentRef, set[Part]] = {}
         self.deadline = deadline
 
     @property
@@ -99,6 +85,10 @@ class Reading:
             self._listed[key] = live(self._store, from_ns, until_ns, self._pool.map)
         return [ref for ref in self._listed[key].refs if ref not in self._unreadable]
 
+    def readable(self, ref: SegmentRef) -> frozenset[Part]:
+        """The tables of a segment or block that it has, but for those that turned out unreadable."""
+        return ref.parts.difference(self._damaged.get(ref, ()))
+
     def profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
         """The windows of these segments; those of unreadable segments are missing from the list."""
         tables = self._read([(ref, "profiles") for ref in refs])
@@ -109,8 +99,12 @@ class Reading:
         return self.parts([(ref, part) for ref in refs])
 
     def counted(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
-        """For each segment a table with all its stack hashes, the smaller one. Raises Incomplete."""
-        return self.parts([(ref, "sums" if ref.sums else "samples") for ref in refs])
+        """For each segment a table with all its stack hashes, the smallest one. Raises Incomplete."""
+        return self.parts([(ref, self._smallest(ref)) for ref in refs])
+
+    def _smallest(self, ref: SegmentRef) -> Part:
+        small: Sequence[Part] = ("daily", "sums", "samples")
+        return next(part for part in small if part in self.readable(ref))
 
     def parts(self, wanted: Sequence[tuple[SegmentRef, Part]]) -> list[pa.Table]:
         """One table of each of these. Raises Incomplete when one cannot be read."""
@@ -127,7 +121,7 @@ class Reading:
         waiting = {at: self._pool.submit(self._load, *wanted[at]) for at in missing}
         try:
             for at, future in waiting.items():
-                found[at] = self._result(future, wanted[at][0])
+                found[at] = self._result(future, *wanted[at])
         finally:
             for future in waiting.values():
                 future.cancel()
@@ -137,7 +131,7 @@ class Reading:
         self.deadline.remaining()
         return self._cache.get((ref.key_prefix, part), partial(load, self._store, ref, part))
 
-    def _result(self, future: Future[pa.Table], ref: SegmentRef) -> pa.Table | None:
+    def _result(self, future: Future[pa.Table], ref: SegmentRef, part: Part) -> pa.Table | None:
         try:
             return future.result(self.deadline.remaining())
         except NotDone:
@@ -146,6 +140,11 @@ class Reading:
         except StoreUnavailable:
             raise
         except (StoreError, pa.ArrowException, OSError) as error:
+            # What was added up can be added up again from the rest, while that is there.
+            if part in ADDED_UP and ref.parts.issuperset(PARTS):
+                log.warning("table left out of a query", table=ref.key(part), cause=str(error))
+                self._damaged.setdefault(ref, set()).add(part)
+                return None
             log.warning("segment left out of a query", segment=ref.key_prefix, cause=str(error))
             self._unreadable[ref] = str(error)
             return None

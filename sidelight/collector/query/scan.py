@@ -3,24 +3,25 @@
     SELECT service, h, period_ns, sum(idle), sum(running), sum(gil)
     FROM samples WHERE wid IN … GROUP BY service, h, period_ns
 
-Samples are kept apart by sampling period until the end, because a sample stands for its period's time. Of a
-block that has sums, the groups of which all windows were chosen are not added up again.
+Samples are kept apart by sampling period until the end, because a sample stands for its period's time. What
+was chosen by the hour, or by whole days, was added up when its block was made, and is taken from there.
 
 First it is said what is to be added up (`plan`), and then that is done (`added_up`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Array, coded, one, same, stacked, words
+from sidelight.collector.columns import Array, Column, coded, integers, one, same, stacked, words
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Windows
 from sidelight.collector.store.segments import SegmentRef
-from sidelight.collector.store.tables import SAMPLES, STATES, Part, groups
+from sidelight.collector.store.tables import SAMPLES, STATES, Part
 
 ROWS_AT_ONCE: Final = 2_000_000
 OBJECTS_AT_ONCE: Final = 256
@@ -50,26 +51,34 @@ def sums(reading: Reading, windows: Windows) -> pa.Table:
 
 def plan(reading: Reading, windows: Windows) -> list[Scan]:
     """What adds up to the samples of the chosen windows, each once."""
-    chosen = list(windows.by_segment())
-    summed = [ref for ref, wids in chosen if ref.sums and wids is not None]
-    profiles = dict(zip(summed, reading.tables(summed, "profiles"), strict=True))
-    return [scan for ref, wids in chosen for scan in _of(ref, wids, profiles.get(ref))]
+    scans: list[Scan] = []
+    for ref, rows in windows.by_segment():
+        is_hour = one(rows["group"]).is_valid()
+        wids = one(rows["wid"]).filter(pc.invert(is_hour))
+        if len(wids):
+            scans.append(Scan(ref, "samples", None if len(wids) == windows.stored[ref] else wids))
+        if len(wids) < len(rows):
+            scans += _summed(ref, rows.filter(is_hour), windows.hours[ref], reading.readable(ref))
+    return scans
 
 
-def _of(ref: SegmentRef, wids: Array | None, profiles: pa.Table | None) -> Iterator[Scan]:
-    """What of one object: sums for those groups of which all windows were chosen, samples for the others."""
-    if wids is None or profiles is None:
-        yield Scan(ref, "sums" if ref.sums else "samples", wids)
-        return
-    group, own = groups(profiles), one(profiles["wid"])
-    chosen = pc.is_in(own, value_set=wids)
-    partly = pc.unique(group.filter(pc.invert(chosen)))
-    rest = pc.and_(chosen, pc.is_in(group, value_set=partly))
-    whole = pc.unique(group.filter(pc.and_not(chosen, rest)))
-    if len(whole):
-        yield Scan(ref, "sums", whole)
-    if len(wids := own.filter(rest)):
-        yield Scan(ref, "samples", wids)
+def _summed(ref: SegmentRef, chosen: pa.Table, hours: pa.Table, parts: Collection[Part]) -> Iterator[Scan]:
+    """What adds up to the chosen hours of a block: by the day where all of its hours were chosen."""
+    if "daily" in parts:
+        of_day, taken = _counts(hours["day"]), _counts(chosen["day"])
+        days = [day for day, count in taken.items() if count == of_day[day]]
+        if days:
+            whole = pa.array(days, pa.int32())
+            yield Scan(ref, "daily", None if len(days) == len(of_day) else whole)
+            chosen = chosen.filter(pc.invert(pc.is_in(chosen["day"], value_set=whole)))
+    if len(chosen):
+        groups = pc.unique(one(chosen["group"]))
+        yield Scan(ref, "sums", None if len(groups) == pc.count_distinct(hours["group"]).as_py() else groups)
+
+
+def _counts(column: Column) -> dict[int, int]:
+    """How often each number occurs."""
+    return Counter(integers(column))
 
 
 def added_up(reading: Reading, scans: Sequence[Scan]) -> pa.Table:

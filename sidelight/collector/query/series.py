@@ -5,14 +5,14 @@ from typing import Final, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import integers, sum_of
+from sidelight.collector.columns import integers, is_word, one, sum_of
 from sidelight.collector.query.basis import Basis, basis
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.frames import STATES_OF
 from sidelight.collector.query.listing import Version, versions
-from sidelight.collector.query.quality import Quality, quality, said, share, told
+from sidelight.collector.query.quality import Quality, quality, said, share
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.watched import by_pod, processes, watched_seconds
+from sidelight.collector.query.watched import processes, watched_seconds
 from sidelight.collector.query.windows import Question, choose
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
@@ -23,6 +23,7 @@ STEPS: Final = (
 )
 """Lengths of a step in seconds that read well on an axis."""
 WANTED_POINTS: Final = 240
+HOUR_SECONDS: Final = 3600
 
 
 class Timeline(TypedDict):
@@ -53,9 +54,10 @@ def timeline(
     reading: Reading, question: Question, kind: ProfileType, *, step_ns: int | None, most: int
 ) -> Timeline:
     """What was seen in each step of the range; without `step_ns` one is chosen."""
-    chosen = choose(reading, question)
+    least = step_ns or suitable_step(question.until_ns - question.from_ns)
+    chosen = choose(reading, question, stacks=False, step_ns=least)
     table = chosen.table
-    step = step_ns or suitable_step(table, question.until_ns - question.from_ns)
+    step = step_ns or suitable_step(question.until_ns - question.from_ns, table)
     first = question.from_ns // step
     count = max(-(-question.until_ns // step) - first, 0)
     if count > most:
@@ -68,16 +70,17 @@ def timeline(
         rows.append_column("step", pc.subtract(pc.divide(rows["ts"], step), first)) for rows in (table, whole)
     )
     table = table.append_column("samples", sum_of(table, STATES_OF[kind]))
-    added = table.group_by(["step", "period_ns"]).aggregate([("samples", "sum"), ([], "count_all")])
+    added = table.group_by(["step", "period_ns"]).aggregate([("samples", "sum"), ("windows", "sum")])
     samples, ns, windows = [0] * count, [0] * count, [0] * count
     for at, period, sampled, began in zip(*map(integers, added.columns), strict=True):
         samples[at] += sampled
         ns[at] += sampled * period
         windows[at] += began
     watched, pods = [0.0] * count, [0] * count
-    for (where, *_), spans in by_pod(whole, "step"):
-        watched[int(where)] += sum(watched_seconds([spans]))
-        pods[int(where)] += 1
+    steps = integers(whole["step"])
+    for row, seconds in watched_seconds(whole, "step"):
+        watched[steps[row]] += seconds
+        pods[steps[row]] += 1
     covered, stopped = _told(whole, count)
     return {
         "type": kind.value,
@@ -99,19 +102,26 @@ def timeline(
 
 def _told(processes: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:
     """Coverage and the share of time lost in each step."""
-    time = told(processes).append_column("step", processes["step"])
-    sums = time.group_by("step").aggregate([(name, "sum") for name in time.column_names if name != "step"])
+    names = ("covered_ns", "ticking_ns", "stopped_ns", "stopping_ns")
+    sums = processes.group_by("step").aggregate([(name, "sum") for name in names])
     covered: list[float | None] = [None] * count
     stopped: list[float | None] = [None] * count
     for row in sums.to_pylist():
         at = int(row["step"])
-        covered[at] = share(row["covered_sum"], row["ticking_sum"])
-        stopped[at] = share(row["stopped_sum"], row["stopping_sum"])
+        covered[at] = share(row["covered_ns_sum"], row["ticking_ns_sum"])
+        stopped[at] = share(row["stopped_ns_sum"], row["stopping_ns_sum"])
     return covered, stopped
 
 
-def suitable_step(windows: pa.Table, range_ns: int) -> int:
-    """A step in ns that gives a readable number of points, and no shorter than most windows are long."""
-    usual = pc.quantile(windows["duration_ns"], 0.5)[0].as_py() or 0
-    wanted = max(range_ns / WANTED_POINTS, usual) / SECOND_NS
+def suitable_step(range_ns: int, windows: pa.Table | None = None) -> int:
+    """A step in ns that gives a readable number of points, and no shorter than windows are long.
+
+    Captures may be longer; hours of windows that are not kept one by one any longer are taken as such.
+    """
+    wanted = range_ns / WANTED_POINTS / SECOND_NS
+    if windows is not None:
+        whole = windows.filter(is_word(windows["capture"], ""))
+        usual = pc.max((whole if len(whole) else windows)["longest_ns"]).as_py() or 0
+        by_hour = one(windows["group"]).null_count < len(windows)
+        wanted = max(wanted, usual / SECOND_NS, HOUR_SECONDS if by_hour else 0)
     return next((step for step in STEPS if step >= wanted), STEPS[-1]) * SECOND_NS

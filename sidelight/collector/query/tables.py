@@ -8,7 +8,7 @@ from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.frames import rows, weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
-from sidelight.collector.query.windows import Question, Windows, choose
+from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import Frame, unescape
 from sidelight.stacks.sums import Cost, Depths, depths, largest_gap, top
@@ -81,7 +81,7 @@ class By(StrEnum):
 
 def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *, by: By, limit: int) -> Top:
     """The functions that cost most on any side, by their own time or with what they call."""
-    chosen = [choose(reading, question) for question in sides]
+    chosen = choose_all(reading, sides)
     found = top([rows(reading, one, weigh(sums(reading, one), kind), lines=False) for one in chosen])
     heaviest = sorted(found.items(), key=lambda item: (-max(map(by.of, item[1])), item[0]))[:limit]
     frames = [Frame.parse(unescape(frame)) for frame, _ in heaviest]
@@ -103,7 +103,7 @@ def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *,
 
 def depth(reading: Reading, sides: Sequence[Question], kind: ProfileType) -> Depth:
     """The depths of one side or two."""
-    chosen = [choose(reading, question) for question in sides]
+    chosen = choose_all(reading, sides)
     measured = [_depths(reading, windows, kind) for windows in chosen]
     gap = largest_gap(*measured) if len(measured) == 2 else None
     return {

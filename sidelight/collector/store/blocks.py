@@ -1,13 +1,13 @@
 """Making one block of segments and blocks: the same windows, each once, in one order.
 
 A block's tables have the columns and the order of a segment's (`tables`), so whatever reads segments reads
-blocks. Its name is new each time it is written: what nobody named in a manifest can be deleted, for nobody
-will.
+blocks. Besides it has what they add up to by the hour and, where that is much less, by the day. Its name is
+new each time it is written: what nobody named in a manifest can be deleted, for nobody will.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from secrets import token_hex
@@ -29,23 +29,25 @@ from sidelight.collector.columns import (
     words,
 )
 from sidelight.collector.store import manifest
+from sidelight.collector.store.hours import by_hour
 from sidelight.collector.store.manifest import Block
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, parquet, read_segment
 from sidelight.collector.store.tables import (
-    GROUPED_BY,
+    DAILY,
     PARTS,
     SCHEMAS,
     STATES,
     SUMS,
     Part,
     SegmentTables,
+    day_groups,
     groups,
     hours,
 )
 
 SUMS_PAY: Final = 2
-"""A block is given sums if it has so many times as many samples."""
+"""A block that is not the last of its day's has sums if it has so many times as many samples."""
 
 
 class InputUnreadable(StoreError):
@@ -56,37 +58,66 @@ class InputUnreadable(StoreError):
         self.ref = ref
 
 
-def write_block(store: ObjectStore, day: date, inputs: Sequence[SegmentRef]) -> Block:
+def write_block(
+    store: ObjectStore,
+    day: date,
+    inputs: Sequence[SegmentRef],
+    *,
+    but: Array | None = None,
+    whole: bool = False,
+) -> Block | None:
     """Make a block of these, in the order in which they count; it counts once a manifest names it.
 
-    Raises InputUnreadable, ObjectMissing for an input that is not there any longer, and StoreUnavailable.
+    Windows with the ids `but` are left out; None if that leaves nothing. A `whole` block has all sums,
+    whether they pay or not: everything else of it can go. Raises InputUnreadable, ObjectMissing for an input
+    that is not there any longer, and StoreUnavailable.
     """
-    tables = merged([_read(store, ref) for ref in inputs])
+    read = [_read(store, ref) for ref in inputs]
+    tables = merged([_without(tables, but) for tables in read] if but is not None else read)
+    if not len(tables.profiles):
+        return None
     starts = [start // 10**6 for start in integers(tables.profiles["ts"])]
     key_prefix = f"{manifest.BLOCKS}{day.isoformat()}/{min(starts):013d}-{max(starts):013d}-{token_hex(8)}/"
-    ref = manifest.place(key_prefix)
-    sums = summed(tables)
-    pays = len(sums) > 0 and len(sums) * SUMS_PAY <= len(tables.samples)
-    contents: dict[Part, bytes] = {part: parquet(tables.of(part)) for part in PARTS}
-    if pays:
-        contents["sums"] = parquet(sums)
+    contents = {part: parquet(table) for part, table in _parts(tables, whole=whole)}
+    ref = replace(manifest.place(key_prefix), parts=frozenset(contents))
     for part, content in contents.items():
         store.put(ref.key(part), content)
     return Block(
-        replace(ref, sums=pays),
+        ref,
         services=tuple(used(tables.profiles["service"])),
         windows=len(tables.profiles),
         rows=len(tables.samples),
-        bytes=sum(map(len, contents.values())),
-        sums=len(sums) if pays else 0,
+        parts={part: len(content) for part, content in contents.items()},
     )
+
+
+def _parts(tables: SegmentTables, *, whole: bool) -> Iterator[tuple[Part, pa.Table]]:
+    for part in PARTS:
+        yield part, tables.of(part)
+    yield "hours", by_hour(tables.profiles)
+    sums = summed(tables)
+    if not (whole or 0 < len(sums) * SUMS_PAY <= len(tables.samples)):
+        return
+    yield "sums", sums
+    daily = by_day(sums, tables.profiles)
+    if whole or len(daily) * SUMS_PAY <= len(sums):
+        yield "daily", daily
 
 
 def is_whole(store: ObjectStore, block: Block) -> bool:
     """Whether all objects of a block are there."""
-    parts: Sequence[Part] = (*PARTS, "sums") if block.sums else PARTS
     found = {entry.key for entry in store.list(block.ref.key_prefix)}
-    return found >= {block.ref.key(part) for part in parts}
+    return found >= {block.ref.key(part) for part in block.parts}
+
+
+def stored_ids(store: ObjectStore, ref: SegmentRef) -> Array:
+    """The ids of the windows of a segment or a block. Raises InputUnreadable, ObjectMissing."""
+    try:
+        return one(read_segment(store, ref, "profiles", ["wid"])["wid"])
+    except (ObjectMissing, StoreUnavailable):
+        raise
+    except (StoreError, pa.ArrowException, OSError, KeyError) as error:
+        raise InputUnreadable(ref, error) from error
 
 
 def _read(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
@@ -104,6 +135,14 @@ def _as_written(table: pa.Table, part: Part) -> pa.Table:
     return table.select(schema.names).cast(schema)
 
 
+def _without(tables: SegmentTables, ids: Array) -> SegmentTables:
+    """Those windows that have none of these ids."""
+    wids = words(tables.samples["wid"])
+    kept = pc.invert(pc.is_in(wids.dictionary, value_set=ids)).take(wids.indices)
+    profiles = tables.profiles.filter(pc.invert(pc.is_in(tables.profiles["wid"], value_set=ids)))
+    return SegmentTables(profiles, tables.stacks, tables.samples.filter(kept))
+
+
 def merged(inputs: Sequence[SegmentTables]) -> SegmentTables:
     """The windows of all inputs, each as in the first input that has it, in their stored order."""
     profiles = stacked([_profiles(tables.profiles, at) for at, tables in enumerate(inputs)])
@@ -119,19 +158,32 @@ def merged(inputs: Sequence[SegmentTables]) -> SegmentTables:
 
 def summed(tables: SegmentTables) -> pa.Table:
     """What samples add up to in each group of windows, by group and hash."""
-    profiles, samples, group = tables.profiles, tables.samples, groups(tables.profiles)
-    counts = samples.select(["h", *STATES])
-    counts = counts.append_column("group", group.take(_ranks(samples, profiles)))
+    profiles, samples = tables.profiles, tables.samples
+    group = groups(profiles)
+    counts = samples.select(["h", *STATES]).append_column("group", group.take(_ranks(samples, profiles)))
+    first = firsts(profiles.append_column("group", group), ["group"])
+    return _added(counts, first.append_column("hour", hours(first)), SUMS)
+
+
+def by_day(sums: pa.Table, profiles: pa.Table) -> pa.Table:
+    """What sums add up to if groups are not told apart by hour."""
+    of = pa.table({"group": groups(profiles), "day": day_groups(profiles)})
+    day = one(firsts(of, ["group"])["day"])
+    counts = sums.select(["h", *STATES]).append_column("group", day.take(one(sums["group"])))
+    first = firsts(profiles.append_column("group", of["day"]), ["group"])
+    return _added(counts, first, DAILY)
+
+
+def _added(counts: pa.Table, first: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Counts added up by group and hash, with the other columns of the first window of each group."""
     added = counts.group_by(["group", "h"]).aggregate([(state, "sum") for state in STATES])
     added = ordered(added, ["group", "h"])
-    first = firsts(profiles.append_column("group", group), ["group"])
-    keys = first.append_column("hour", hours(first)).take(one(added["group"]))
-    columns = {
-        **{name: keys[name] for name in GROUPED_BY},
-        **{name: added[name] for name in ("group", "h")},
-        **{state: added[f"{state}_sum"] for state in STATES},
-    }
-    return pa.table([columns[name] for name in SUMS.names], schema=SUMS)
+    at = one(added["group"])
+    columns = {name: added[name] for name in ("group", "h")}
+    columns |= {state: added[f"{state}_sum"] for state in STATES}
+    return pa.table(
+        [columns[name] if name in columns else first[name].take(at) for name in schema.names], schema=schema
+    )
 
 
 def _ranks(samples: pa.Table, profiles: pa.Table) -> Array:

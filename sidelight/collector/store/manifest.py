@@ -1,17 +1,20 @@
 """Manifests: which blocks hold a day, and which objects they took the place of.
 
-A block is three tables like a segment's, made of segments and of smaller blocks of the same day. Nobody
-finds it by listing: it counts from the moment on which the day's manifest names it, and what it was made of
-counts no longer. That moment is one write, of an object that has not changed since it was read:
+A block is tables like a segment's, and what they add up to, made of segments and of smaller blocks of the
+same day. Nobody finds it by listing: it counts from the moment on which the day's manifest names it, and
+what it was made of counts no longer. That moment is one write, of an object that has not changed since it was
+read:
 
     v1/manifest/2026-11-21.json
 
-    {"blocks": [{"bytes": 61024, "key": "v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/",
-                 "rows": 9120, "services": ["shop"], "sums": 2055, "windows": 60}],
+    {"blocks": [{"key": "v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/",
+                 "parts": {"hours": 2044, "profiles": 4310, "samples": 49120, "stacks": 3377, "sums": 6120},
+                 "rows": 9120, "services": ["shop"], "windows": 60}],
      "format": 1, "gone": ["v1/l0/2026-11-21/1795252800000-1795252859000-8426582ca3437431/"]}
 
-What is gone is deleted later, when no query can be reading it any longer; until then the manifest says that
-it does not count.
+No window is in two blocks of one manifest. What is gone, a segment, a block or one table of a block, is
+deleted later, when no query can be reading it any longer; until then the manifest says that it does not
+count.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from sidelight.collector.store.objects import (
     StoreIncompatible,
 )
 from sidelight.collector.store.segments import SegmentRef
+from sidelight.collector.store.tables import PARTS, SCHEMAS, Part
 
 ROOT: Final = "v1/manifest/"
 BLOCKS: Final = "v1/raw/"
@@ -39,6 +43,7 @@ FORMAT: Final = 1
 
 _KEY: Final = re.compile(r"v1/manifest/(\d{4}-\d\d-\d\d)\.json")
 _PLACE: Final = re.compile(r"v1/(?:l0|raw)/\d{4}-\d\d-\d\d/(\d{13})-(\d{13})-[0-9a-f]{16}/")
+_PART: Final = re.compile(rf"{_PLACE.pattern}({'|'.join(SCHEMAS)})\.parquet")
 
 
 class ManifestDamaged(StoreError):
@@ -53,21 +58,30 @@ class ManifestDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block as its manifest describes it: rows of `samples`, of `sums` (or 0), and `bytes` of all."""
+    """A block as its manifest describes it: rows of `samples`, and the bytes of each of its tables."""
 
     ref: SegmentRef
     services: tuple[str, ...]
     windows: int
     rows: int
-    bytes: int
-    sums: int = 0
+    parts: Mapping[Part, int]
+
+    @property
+    def bytes(self) -> int:
+        """Of all its tables."""
+        return sum(self.parts.values())
+
+    def without(self, parts: Iterable[Part]) -> Block:
+        """The same block when these tables of it are gone."""
+        left = {part: size for part, size in self.parts.items() if part not in parts}
+        return replace(self, ref=replace(self.ref, parts=frozenset(left)), parts=left)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The blocks of a day in the order in which they count, and what they took the place of.
 
-    `gone` has key prefixes of segments and blocks, each ends with `/`.
+    `gone` has key prefixes of segments and blocks, each ends with `/`, and keys of single tables.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -81,8 +95,7 @@ class Manifest:
                 "services": list(block.services),
                 "windows": block.windows,
                 "rows": block.rows,
-                "bytes": block.bytes,
-                "sums": block.sums,
+                "parts": dict(block.parts),
             }
             for block in self.blocks
         ]
@@ -142,8 +155,7 @@ def decode(content: bytes, key: str) -> Manifest:
                 f"the manifest {key!r} is in format {told['format']}, and this version reads up to {FORMAT}",
                 hint="Run the version of Sidelight that wrote it, or a later one.",
             )
-        gone = (place(str(key)) for key in told["gone"])
-        return Manifest(tuple(_blocks(told["blocks"])), frozenset(ref.key_prefix for ref in gone))
+        return Manifest(tuple(_blocks(told["blocks"])), frozenset(map(_gone, told["gone"])))
     except (ValueError, KeyError, TypeError) as error:
         raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
 
@@ -152,8 +164,29 @@ def _blocks(told: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
     for each in told:
         ref = place(str(each["key"]))
         services = tuple(str(service) for service in each["services"])
-        windows, rows, size, sums = (int(each[name]) for name in ("windows", "rows", "bytes", "sums"))
-        yield Block(replace(ref, sums=sums > 0), services, windows, rows, size, sums)
+        windows, rows = int(each["windows"]), int(each["rows"])
+        parts = {_part(name): int(size) for name, size in _sizes(each).items()}
+        yield Block(replace(ref, parts=frozenset(parts)), services, windows, rows, parts)
+
+
+def _sizes(told: Mapping[str, Any]) -> Mapping[str, int]:
+    """The bytes of each table; the first blocks tell only those of all, and whether they have sums."""
+    if "parts" in told:
+        return dict(told["parts"])
+    sums: dict[str, int] = {"sums": 0} if int(told["sums"]) else {}
+    return {**dict.fromkeys(PARTS, 0), **sums, "samples": int(told["bytes"])}
+
+
+def _part(name: str) -> Part:
+    if name not in SCHEMAS:
+        raise ValueError(f"{name!r} is no table of a block")
+    return name
+
+
+def _gone(key: object) -> str:
+    if isinstance(key, str) and (_PLACE.fullmatch(key) or _PART.fullmatch(key)):
+        return key
+    raise ValueError(f"{key!r} names no segment, no block and no table of one")
 
 
 def is_place(key_prefix: str) -> bool:

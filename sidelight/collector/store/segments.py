@@ -25,7 +25,7 @@ import xxhash
 
 from sidelight.collector.store.hashed import HashedWindow, hashed
 from sidelight.collector.store.objects import ObjectExists, ObjectStore
-from sidelight.collector.store.tables import SCHEMAS, Part, completed, hashed_tables
+from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, Part, completed, hashed_tables
 from sidelight.stacks.window import Window
 
 ROOT: Final = "v1/l0/"
@@ -42,17 +42,31 @@ _COMMITTED: Final = re.compile(
 class SegmentRef:
     """A committed segment or block: its key prefix ends with `/`, its windows began from min to max (ms).
 
-    `sums` says whether there is a table of what its samples add up to.
+    `parts` are the tables that it has; a block may have more than a segment, and fewer when it is old.
     """
 
     key_prefix: str
     min_start_ms: int
     max_start_ms: int
-    sums: bool = False
+    parts: frozenset[Part] = frozenset(PARTS)
 
     def key(self, part: Part) -> str:
         """Where one of its tables lies."""
         return f"{self.key_prefix}{part}.parquet"
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether no manifest needs to name it."""
+        return self.key_prefix.startswith(ROOT)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its windows are kept one by one."""
+        return self.parts.issuperset(PARTS)
+
+    def hours(self) -> range:
+        """When the hours began (Unix ns) in which its windows may have begun."""
+        return range(self.min_start_ms * 10**6 // HOUR_NS * HOUR_NS, self.max_start_ms * 10**6 + 1, HOUR_NS)
 
 
 def event_day(start_ns: int) -> date:

@@ -1,4 +1,4 @@
-"""The three tables of a segment, and the fourth of a block: their columns, and how windows become rows.
+"""The three tables of a segment, and the others of a block: their columns, and how windows become rows.
 
 `profiles` has a row for each window, `samples` a row for each stack of each window, `stacks` a row for each
 distinct stack of a service. A stack is named by `h`, the XXH3 64-bit hash (seed 0, https://xxhash.com) of its
@@ -7,9 +7,10 @@ needs `samples` alone, which repeats service, version, pod and time for that rea
 folded text: joined by `;` they give the text that `h` is the hash of.
 
 `sums` has what `samples` adds up to over the windows of an hour that have the same service, version and
-other labels than those of a place (pod, node, container) or of their own: a group. Groups are numbered in
-the order in which `profiles` has their first windows. So whoever picks windows by their profiles knows of
-which groups all windows were picked, and need not add up those again.
+other labels than those of a place (pod, node, container) or of their own: a group. `daily` has the same with
+the hours of the day added up. `hours` has what `profiles` adds up to (see sidelight.collector.store.hours):
+its rows tell the number of their group in `sums` and in `daily`. So whoever picks rows of it knows of which
+groups everything was picked, and need not add up those again.
 
 The stored format is described with its history in docs/formats.md.
 """
@@ -29,10 +30,12 @@ from sidelight.collector.store.hashed import HashedWindow, hashed
 from sidelight.stacks.labels import KNOWN
 from sidelight.stacks.window import Window
 
-Part = Literal["profiles", "samples", "stacks", "sums"]
+Part = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
 
 PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
-"""Those that every segment and every block has."""
+"""Those that every segment has."""
+ADDED_UP: Final[tuple[Part, ...]] = ("hours", "sums", "daily")
+"""Those that only blocks have, with what the others add up to."""
 
 MAX_INT: Final = 2**63 - 1
 STATES: Final = ("idle", "running", "gil")
@@ -113,6 +116,7 @@ STACKS: Final = pa.schema(
 )
 
 GROUPED_BY: Final = ("service", "version", "namespace", "process", "thread", "capture", "hour", "period_ns")
+GROUPED_BY_DAY: Final = tuple(name for name in GROUPED_BY if name != "hour")
 
 SUMS: Final = pa.schema(
     [
@@ -126,12 +130,55 @@ SUMS: Final = pa.schema(
         ("gil", pa.int64()),
     ]
 )
+DAILY: Final = SUMS.remove(SUMS.get_field_index("hour"))
+
+_WORDS: Final = pa.list_(pa.string())
+_HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
+    **{name: _PROFILE_COLUMNS[name] for name in (*KNOWN, "labels")},
+    "hour": pa.int64(),
+    "period_ns": pa.int64(),
+    "group": pa.int32(),
+    "day": pa.int32(),
+    "windows": pa.int64(),
+    "ts": pa.int64(),
+    "end_ns": pa.int64(),
+    "longest_ns": pa.int64(),
+    "idle": pa.int64(),
+    "running": pa.int64(),
+    "gil": pa.int64(),
+    "truncated": pa.float64(),
+    "other": pa.float64(),
+    "processes": pa.int64(),
+    "starts": pa.list_(pa.int64()),
+    "ends": pa.list_(pa.int64()),
+    "duration_ns": pa.float64(),
+    "covered_ns": pa.float64(),
+    "ticking_ns": pa.float64(),
+    "stopped_ns": pa.float64(),
+    "stopping_ns": pa.float64(),
+    "attempts": pa.float64(),
+    "failed": pa.float64(),
+    "target_cpu_ns": pa.float64(),
+    "paused_ns": pa.float64(),
+    "stops": pa.float64(),
+    "longest_stop_ns": pa.int64(),
+    "errors": _PROFILE_COLUMNS["errors"],
+    "mode": _WORD,
+    "sampler": _WORD,
+    "python": _WORD,
+    "reader": _WORD,
+    "missing_states": _WORDS,
+    "reduced": _WORDS,
+}
+HOURS: Final = pa.schema(_HOUR_COLUMNS)
 
 SCHEMAS: Final[dict[Part, pa.Schema]] = {
     "profiles": PROFILES,
     "stacks": STACKS,
     "samples": SAMPLES,
+    "hours": HOURS,
     "sums": SUMS,
+    "daily": DAILY,
 }
 
 
@@ -144,6 +191,11 @@ def hours(profiles: pa.Table) -> Array:
 def groups(profiles: pa.Table) -> Array:
     """The number of the group of each window, from 0; needs the columns it is grouped by, and `ts`."""
     return numbered(profiles.append_column("hour", hours(profiles)).select(list(GROUPED_BY)))
+
+
+def day_groups(profiles: pa.Table) -> Array:
+    """The number of the group of each window if groups are not told apart by hour."""
+    return numbered(profiles.select(list(GROUPED_BY_DAY)))
 
 
 def completed(table: pa.Table, names: Sequence[str]) -> pa.Table:
