@@ -27,6 +27,9 @@ COMMANDS = {
     "collector": Command(
         "sidelight.collector.command", "store windows; serve the API and the web UI", "collector"
     ),
+    "store": Command(
+        "sidelight.collector.storekeeping", "what a store keeps: rotation, pins, lifecycle", "collector"
+    ),
     "export": Command("sidelight.export", "write a stored profile as folded text, speedscope or SVG", ""),
     "record": Command("sidelight.local.record", "record a running process, or a program, to a file", ""),
     "top": Command("sidelight.local.top", "show live what a running process is doing", ""),

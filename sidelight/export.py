@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from sidelight.client import NOT_A_COLLECTOR, Answer, Client, Unreachable
-from sidelight.settings import BadSetting, parse, positive, setting
+from sidelight.settings import BadSetting, joined, parse, positive, setting
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.errors import SidelightError
 
@@ -20,7 +19,6 @@ DESCRIPTION: Final = (
     "added up by the collector over a range of time."
 )
 FORMATS: Final = ("folded", "speedscope", "svg")
-_NEGATIVE: Final = re.compile(r"-\d.*", re.ASCII)
 
 
 def one_of(*words: str) -> Callable[[str], str]:
@@ -81,17 +79,6 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def joined(argv: Sequence[str]) -> list[str]:
-    """The arguments with `--from -15m` as one word: argparse would take -15m for an option."""
-    words: list[str] = []
-    for word in argv:
-        if words and words[-1] in ("--from", "--until") and _NEGATIVE.fullmatch(word):
-            words[-1] += f"={word}"
-        else:
-            words.append(word)
-    return words
-
-
 def parameters(settings: ExportSettings) -> Mapping[str, str]:
     """The query of the request."""
     return {
@@ -124,6 +111,8 @@ def remarks(answer: Answer, settings: ExportSettings) -> Iterable[str]:
     """What a person should know about the output, for standard error."""
     if unreadable := answer.number("Sidelight-Unreadable-Segments"):
         yield f"warning: {unreadable} stored segments could not be read; their windows are missing here"
+    if unresolved := answer.number("Sidelight-Unresolved-Windows"):
+        yield f"warning: {unresolved} windows are left out: their stacks are kept only together with others"
     if not answer.number("Sidelight-Windows"):
         selector = settings.selector or "{}"
         yield f"note: nothing matched {selector} from {settings.from_} until {settings.until}"

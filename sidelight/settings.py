@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from sidelight.stacks.errors import Reason, SidelightError
 
 T = TypeVar("T")
+_NEGATIVE: Final = re.compile(r"-\d.*", re.ASCII)
 
 
 class BadSetting(SidelightError):
@@ -89,6 +91,17 @@ def parse(
         return cls(**values)
     except ValueError as error:
         raise BadSetting(str(error), hint=f"See sidelight {command} --help.") from error
+
+
+def joined(argv: Sequence[str]) -> list[str]:
+    """The arguments with `--from -15m` as one word: argparse would take -15m for an option."""
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1] in ("--from", "--until") and _NEGATIVE.fullmatch(word):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
 
 
 def variable(field: dataclasses.Field[Any]) -> str:

@@ -33,7 +33,7 @@ import structlog
 
 from sidelight.collector.columns import Array
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.store import manifest
+from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.blocks import InputUnreadable, is_whole, stored_ids, write_block
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
@@ -166,7 +166,7 @@ class Compaction:
     def look(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Do all that is to be done now; blocks. What is left when `stopped` waits for the next look."""
         try:
-            fresh = set(_days(self._store))
+            fresh = set(segments.days(self._store))
             days = fresh.union(manifest.days(self._store))
             self._settled &= days - fresh
             for day in sorted(days - self._settled):
@@ -175,6 +175,10 @@ class Compaction:
                 self._tend(day, stopped)
         except StoreError as error:
             self._failed(error)
+
+    def revisit(self, day: date) -> None:
+        """There is something to be deleted of a day that was in order."""
+        self._settled.discard(day)
 
     def _tend(self, day: date, stopped: Callable[[], bool]) -> None:
         """Bring one day in order, step by step."""
@@ -300,16 +304,6 @@ def _in_place(known: Sequence[Block], block: Block | None, taken: set[str]) -> I
             yield block
     if block and not made:
         yield block
-
-
-def _days(store: ObjectStore) -> Iterator[date]:
-    """The days that have segments, or what is left of some."""
-    after = ""
-    while entry := next(iter(store.list(ROOT, start_after=after)), None):
-        folder = entry.key[: entry.key.find("/", len(ROOT)) + 1]
-        with suppress(ValueError):
-            yield date.fromisoformat(folder[len(ROOT) : -1])
-        after = f"{folder.removesuffix('/')}0" if folder else entry.key  # "0" follows "/"
 
 
 def _segments(store: ObjectStore, day: date) -> list[Sized]:

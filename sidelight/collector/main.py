@@ -28,9 +28,9 @@ from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.recent import RecentIds, stored_ids
-from sidelight.collector.retention import Retention
+from sidelight.collector.retention import Policy, Retention
 from sidelight.collector.serving import announce, listen, server_logger
-from sidelight.collector.settings import DAY_SECONDS, Settings
+from sidelight.collector.settings import DAY_SECONDS, Days, Settings
 from sidelight.collector.store.counted import CountedStore
 from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.opening import open_store, verify
@@ -109,14 +109,15 @@ async def serve(
         max_receive_seconds=settings.max_receive_seconds,
     )
     engine = QueryEngine(store, query_limits(settings), metrics.segments_unreadable.inc)
+    compaction = Compaction(
+        store, metrics, compaction_rules(settings), interval_seconds=settings.compact_interval_seconds
+    )
     retention = Retention(
         store,
         metrics,
-        days=settings.retention_raw_days,
+        policy=retention_policy(settings),
         interval_seconds=settings.retention_interval_seconds,
-    )
-    compaction = Compaction(
-        store, metrics, compaction_rules(settings), interval_seconds=settings.compact_interval_seconds
+        revisit=compaction.revisit,
     )
     app = build_app(
         [
@@ -214,6 +215,18 @@ def compaction_rules(settings: Settings) -> Rules:
         gone_seconds=settings.compact_gone_seconds,
         stray_seconds=settings.compact_stray_seconds,
     )
+
+
+def retention_policy(settings: Settings) -> Policy:
+    """What is kept for how long, from the settings."""
+    if settings.compact_interval_seconds:
+        return Policy(settings.retention_days, dict(settings.retention_services), settings.retention_bytes)
+    # Nothing is added up: windows go for good.
+    services = {
+        name: Days(days.window, days.window, days.window) for name, days in settings.retention_services
+    }
+    raw = settings.retention_raw_days
+    return Policy(Days(raw, raw, raw), services, settings.retention_bytes)
 
 
 def query_limits(settings: Settings) -> QueryLimits:

@@ -55,6 +55,9 @@ class Metrics:
         self.retention_errors = self._counter(
             "sidelight_retention_errors", "Looks for what is too old that failed."
         )
+        self.retention_rotated = self._counter(
+            "sidelight_retention_rotated_blocks", "Blocks of which less is kept, or nothing."
+        )
         self.compacted_windows = self._counter(
             "sidelight_compacted_windows", "Windows written into blocks, anew each time they are."
         )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from sidelight.collector.store.live import live
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore
 from sidelight.collector.store.segments import read_segment
+from sidelight.collector.store.tables import DAY_NS
 from sidelight.stacks.errors import Reason, SidelightError
-
-DAY_NS: Final = 86_400 * 10**9
 
 
 class DuplicateId(SidelightError):
@@ -61,7 +59,7 @@ def stored_ids(
 ) -> list[tuple[str, int]]:
     """Ids and digests of windows of the last day, latest first, about `capacity` of them; blocks."""
     found: list[tuple[str, int]] = []
-    refs = live(store, now_ns - DAY_NS, now_ns + DAY_NS).refs
+    refs = [ref for ref in live(store, now_ns - DAY_NS, now_ns + DAY_NS).refs if ref.is_whole]
     for ref in sorted(refs, key=lambda ref: ref.max_start_ms, reverse=True):
         if len(found) >= capacity or stopped():
             break

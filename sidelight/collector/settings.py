@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
 
@@ -29,7 +30,7 @@ _AT_LEAST_ONE = (
 
 _CENTURY_DAYS = 36_525
 _AT_MOST = {
-    "retention_raw_days": _CENTURY_DAYS,
+    "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
@@ -52,6 +53,25 @@ def level(text: str) -> str:
     if text not in ("debug", "info", "warning", "error"):
         raise ValueError(f"{text!r} is not debug, info, warning or error")
     return text
+
+
+class Days(NamedTuple):
+    """How many whole days windows are kept one by one, by the hour, and by the day."""
+
+    window: int
+    hour: int
+    day: int
+
+
+def service_days(text: str) -> tuple[str, Days]:
+    """A service and how long it is kept: `shop=30/90/400`."""
+    service, separator, days = text.rpartition("=")
+    parts = days.split("/")
+    if not (
+        service and separator and len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts)
+    ):
+        raise ValueError(f"{text!r} is not like shop=30/90/400: days of windows, hours and days")
+    return service, Days(*map(int, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +122,18 @@ class Settings:
     )
     decode_threads: int = setting(2, "threads that read what clients send", read=whole, metavar="COUNT")
 
-    retention_raw_days: int = setting(14, "whole days windows are kept", read=whole)
+    retention_raw_days: int = setting(14, "whole days windows are kept one by one", read=whole)
+    retention_hour_days: int = setting(90, "whole days they are kept by the hour", read=whole)
+    retention_day_days: int = setting(400, "whole days they are kept by the day", read=whole)
+    retention_services: tuple[tuple[str, Days], ...] = setting(
+        (),
+        "the same three for one service; may be repeated",
+        read=service_days,
+        metavar="SERVICE=RAW/HOUR/DAY",
+    )
+    retention_bytes: int = setting(
+        0, "bytes that all windows together may take, the oldest go first; 0: any", read=size
+    )
     retention_interval_seconds: float = setting(
         3600.0, "time between looks for what is too old", read=positive
     )
@@ -161,11 +192,8 @@ class Settings:
                 "max_pending_bytes is below max_body_bytes",
                 hint="One largest request must fit: raise the first or lower the second.",
             )
-        if self.max_age_days > self.retention_raw_days:
-            raise BadSetting(
-                "max_age_days is above retention_raw_days",
-                hint="Windows would be acknowledged and deleted: lower the first or raise the second.",
-            )
+        for name, days in (("", self.retention_days), *self.retention_services):
+            self._check_days(name, days)
         if self.compact_gone_seconds < 2 * self.query_timeout_seconds:
             raise BadSetting(
                 "compact_gone_seconds is below twice query_timeout_seconds",
@@ -183,6 +211,26 @@ class Settings:
                 f"anybody who reaches {self.address[0]} could write profiles",
                 hint="Give --write-tokens-file, or listen on 127.0.0.1, or --allow-anonymous-writes.",
             )
+
+    def _check_days(self, service: str, days: Days) -> None:
+        of = f" of {service}" if service else ""
+        if not days.window <= days.hour <= days.day:
+            raise BadSetting(
+                f"retention{of} is {days.window}/{days.hour}/{days.day} days",
+                hint="Days of windows, of hours and of days: each must be at least the one before it.",
+            )
+        if days.day > _CENTURY_DAYS:
+            raise ValueError(f"retention{of} must be at most {_CENTURY_DAYS} days")
+        if self.max_age_days > days.window:
+            raise BadSetting(
+                f"max_age_days is above retention_raw_days{of}",
+                hint="Windows would be acknowledged and deleted: lower the first or raise the second.",
+            )
+
+    @property
+    def retention_days(self) -> Days:
+        """How long windows of services are kept that have no days of their own."""
+        return Days(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
 
     @property
     def address(self) -> tuple[str, int]:

@@ -70,7 +70,10 @@ async def test_services_lists_each_service_with_its_versions_in_the_order_they_a
     assert (of_shop["first_seen"], of_shop["last_seen"]) == (START, START + 20)
     assert of_shop["cpu_cores"] == pytest.approx(0.1)
     assert (answer["from"], answer["until"]) == (START, START + 3600)
-    assert answer["basis"] == {"windows": 4, "pods": 2, "samples": 3007, "unreadable_segments": 0}
+    assert (
+        answer["basis"].items()
+        >= {"windows": 4, "pods": 2, "samples": 3007, "unreadable_segments": 0}.items()
+    )
 
 
 async def test_labels_and_their_values_are_those_of_the_windows_asked_about(client: Client) -> None:
@@ -247,7 +250,10 @@ async def test_status_says_what_came_in_and_whether_the_store_answers() -> None:
 async def test_an_empty_store_and_an_unknown_service_have_empty_answers(nothing: Client, query: str) -> None:
     for path in ("services", "labels", "labels/version/values", "timeline", "flamegraph", "depth", "top"):
         answer = await get(nothing, path, query=query)
-        assert answer["basis"] == {"windows": 0, "pods": 0, "samples": 0, "unreadable_segments": 0}
+        assert (
+            answer["basis"].items()
+            >= {"windows": 0, "pods": 0, "samples": 0, "unreadable_segments": 0}.items()
+        )
     flame = await get(nothing, "compare", baseline=query)
     assert flame["names"] == ["total"]
     assert [side["pod_seconds"] for side in flame["sides"]] == [0.0, 0.0]
@@ -264,7 +270,10 @@ async def test_every_kind_of_store_gives_the_same_answers(store: ObjectStore) ->
         flame = await get(client, "flamegraph")
         assert flame["names"] == ["total", "main (a.py)", "wait (a.py)", "work (b.py)"]
         assert flame["sides"][0]["self_samples"] == [0, 7, 900, 100]
-        assert flame["basis"] == {"windows": 2, "pods": 1, "samples": 1007, "unreadable_segments": 0}
+        assert (
+            flame["basis"].items()
+            >= {"windows": 2, "pods": 1, "samples": 1007, "unreadable_segments": 0}.items()
+        )
         assert (await get(client, "status"))["store"] == {"kind": store.kind, "ok": True}
 
 

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from sidelight.collector.door import read_tokens
-from sidelight.collector.main import admission, query_limits
-from sidelight.collector.retention import last_expired
-from sidelight.collector.settings import Settings
+from sidelight.collector.main import admission, query_limits, retention_policy
+from sidelight.collector.retention import Policy, last_expired
+from sidelight.collector.settings import Days, Settings
 from sidelight.settings import BadSetting, parse
 
 CENTURY = {
     "retention_raw_days": 36_525,
+    "retention_hour_days": 36_525,
+    "retention_day_days": 36_525,
     "max_age_days": 36_525.0,
     "max_range_days": 36_525.0,
     "max_future_seconds": 36_525 * 86_400.0,
@@ -28,7 +30,7 @@ def test_a_century_may_be_kept_and_nothing_reckons_beyond_what_dates_hold() -> N
     assert admission(settings).max_age_ns == query_limits(settings).max_range_days * 86_400 * 10**9
 
 
-@pytest.mark.parametrize("name", CENTURY)
+@pytest.mark.parametrize("name", ["retention_day_days", *list(CENTURY)[3:]])
 def test_more_than_a_century_is_refused_at_the_start(name: str) -> None:
     values: dict[str, Any] = {**CENTURY, name: CENTURY[name] * 10}
     with pytest.raises(ValueError, match=f"{name} must be at most"):
@@ -58,6 +60,48 @@ def test_what_compaction_must_not_be_asked_for_is_refused(
     assert parse(Settings, "collector", "", flags(given), {}) == Settings(**given)  # type: ignore[arg-type]
     with pytest.raises(BadSetting, match="compact"):
         parse(Settings, "collector", "", flags({**given, **below}), {})
+
+
+@pytest.mark.parametrize(
+    ("least", "below"),
+    [
+        ({"max_age_days": 7, "retention_raw_days": 7}, {"retention_raw_days": 6}),
+        ({"retention_raw_days": 14, "retention_hour_days": 14}, {"retention_hour_days": 13}),
+        ({"retention_hour_days": 400}, {"retention_hour_days": 401}),
+        ({"retention_services": "größe=x=7/7/7"}, {"retention_services": "shop=6/7/7"}),
+        ({"retention_services": "shop=7/8/9"}, {"retention_services": "shop=7/9/8"}),
+        ({"retention_services": "shop=7/8/36525"}, {"retention_services": "shop=7/8/36526"}),
+        ({"retention_services": "shop=07/8/9"}, {"retention_services": "shop=7/8"}),
+        ({"retention_services": "shop=7/8/9"}, {"retention_services": "=7/8/9"}),
+        ({"retention_services": "shop=7/8/9"}, {"retention_services": "shop=7/8/-9"}),
+        ({"retention_bytes": 0}, {"retention_bytes": -1}),
+    ],
+)
+def test_what_retention_must_not_be_asked_for_is_refused(
+    least: dict[str, float], below: dict[str, float]
+) -> None:
+    given = {"store": "given", **least}
+    parse(Settings, "collector", "", flags(given), {})
+    with pytest.raises(BadSetting, match="retention"):
+        parse(Settings, "collector", "", flags({**given, **below}), {})
+
+
+def test_services_may_be_kept_for_days_of_their_own() -> None:
+    words = ["--store=given", "--retention-services=shop=7/8/9", "--retention-services=ads=30/30/30"]
+    settings = parse(Settings, "collector", "", words, {})
+    assert retention_policy(settings) == Policy(
+        Days(14, 90, 400), {"shop": Days(7, 8, 9), "ads": Days(30, 30, 30)}
+    )
+    assert (
+        parse(
+            Settings, "collector", "", words[:1], {"SIDELIGHT_RETENTION_SERVICES": "shop=7/8/9,ads=30/30/30"}
+        )
+        == settings
+    )
+    alone = parse(Settings, "collector", "", [*words, "--compact-interval-seconds=0"], {})
+    assert retention_policy(alone) == Policy(
+        Days(14, 14, 14), {"shop": Days(7, 7, 7), "ads": Days(30, 30, 30)}
+    )
 
 
 def flags(given: dict[str, Any]) -> list[str]:

@@ -224,7 +224,7 @@ def test_both_sides_of_a_comparison_by_thread_stand_on_the_same_time() -> None:
 
     sides, basis = asked(stored(by_thread()), answer)
     assert [one["pod_seconds"] for one in sides] == [10, 10]
-    assert basis == {"windows": 2, "pods": 1, "samples": 3000, "unreadable_segments": 0}
+    assert basis.items() >= {"windows": 2, "pods": 1, "samples": 3000, "unreadable_segments": 0}.items()
 
 
 def test_segments_written_without_these_columns_are_added_to_those_with_them(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.retention import Retention, expired, last_expired
+from sidelight.collector.retention import Policy, Retention, last_expired, plan
+from sidelight.collector.settings import Days
 from sidelight.collector.store.manifest import days
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
@@ -36,13 +37,26 @@ def block(day: str) -> list[str]:
     return [f"{below}/{part}.parquet" for part in ("samples", "profiles", "stacks")]
 
 
+def groups(keys: Iterable[str], now: datetime, days: int) -> Sequence[Sequence[str]]:
+    """What is deleted of a store with these objects."""
+    store = MemoryStore()
+    for key in keys:
+        store.put(key, b"")
+    return plan(store, whole_days(days), now).keys
+
+
 def gone(keys: Iterable[str], now: datetime, days: int) -> list[str]:
     """What is deleted, in order."""
-    return list(chain.from_iterable(expired(keys, now, days)))
+    return list(chain.from_iterable(groups(keys, now, days)))
+
+
+def whole_days(days: int) -> Policy:
+    """Windows are kept one by one, and then not at all."""
+    return Policy(Days(days, days, days))
 
 
 def retention(store: ObjectStore, days: int = 14) -> Retention:
-    return Retention(store, Metrics(), days=days, interval_seconds=3600, clock=NOW.timestamp)
+    return Retention(store, Metrics(), policy=whole_days(days), interval_seconds=3600, clock=NOW.timestamp)
 
 
 def test_a_day_goes_when_its_last_moment_is_old_enough() -> None:
@@ -63,7 +77,7 @@ def test_what_makes_others_count_goes_before_them() -> None:
     segments = segment("2026-11-01", "b" * 16) + segment("2026-11-02", "a" * 16)
     manifests = ["v1/manifest/2026-11-01.json", "v1/manifest/2026-11-02.json"]
     keys = [*block("2026-11-01"), *segments, *manifests, *block("2026-11-07"), "v1/manifest/2026-11-07.json"]
-    samples, rest, named, blocks = expired(reversed(keys), NOW, 14)
+    samples, rest, named, blocks = groups(reversed(keys), NOW, 14)
     assert samples == sorted(key for key in segments if key.endswith("/samples.parquet"))
     assert rest == sorted(set(segments) - set(samples))
     assert named == manifests
@@ -139,7 +153,7 @@ async def test_a_failing_store_is_counted_and_asked_again(make_window: Make) -> 
 
     store, metrics, stop = Failing(), Metrics(), asyncio.Event()
     write_segment(store, [make_window(start_ns=NOW_NS - 30 * DAY_NS)])
-    kept = Retention(store, metrics, days=14, interval_seconds=0.001, clock=NOW.timestamp)
+    kept = Retention(store, metrics, policy=whole_days(14), interval_seconds=0.001, clock=NOW.timestamp)
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(kept.run(stop))
         while list(store.list("")):

@@ -8,6 +8,9 @@ export function notices(sides: readonly Side[], names: readonly string[], basis:
   if (basis.unreadable_segments) {
     said.push(`${plural(basis.unreadable_segments, "stored segment")} could not be read: what you see is too low. The collector's log names them.`);
   }
+  if (basis.unresolved_windows) {
+    said.push(`${plural(basis.unresolved_windows, "window")} of this time ${basis.unresolved_windows === 1 ? "is" : "are"} left out: their stacks are kept only together with those of others. Filter by service, version, process or thread alone.`);
+  }
   const mixed = (what: string, pick: (side: Side) => readonly string[], why: string) => {
     const own = sides.map((side) => [...pick(side)].sort().join(", "));
     const apart = new Set(own.filter((words) => words !== ""));

@@ -53,6 +53,11 @@ test("segments that could not be read are said", () => {
   assert.match(notices([side()], [""], { ...BASIS, unreadable_segments: 2 })[0], /^2 stored segments could not be read/);
 });
 
+test("windows that are kept only together with others are said", () => {
+  assert.match(notices([side()], [""], { ...BASIS, unresolved_windows: 1 })[0], /^1 window of this time is left out: .* Filter by service/);
+  assert.match(notices([side()], [""], { ...BASIS, unresolved_windows: 20 })[0], /^20 windows of this time are left out/);
+});
+
 test("the verdict names a difference only beyond the noise", () => {
   assert.equal(verdict([side(), side({ seconds: 75 })], [5000, 7500], "cpu"), "B takes 50.0 % more CPU time than A (0.500 → 0.750 seconds per pod-second).");
   assert.match(verdict([side(), side({ seconds: 50.5 })], [5000, 5050], "wall"), /no difference beyond counting noise/);

@@ -212,7 +212,8 @@ class _Api:
 
         def whole(reading: Reading) -> Reply:
             made = make(reading)
-            basis = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in made.basis.items()}
+            numbers = {name: n for name, n in made.basis.items() if isinstance(n, int)}
+            basis = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in numbers.items()}
             return reply(made.content, content_type, gzip=gzip, headers={**basis, **(headers or {})})
 
         return (await self._engine.ask(whole)).response()

@@ -50,16 +50,38 @@ SideNumbers = TypedDict(
 )
 
 
-_COUNTED: Final = ["wid", "namespace", "pod", "windows", "idle", "running", "gil"]
+_COUNTED: Final = [
+    "wid",
+    "namespace",
+    "pod",
+    "windows",
+    "idle",
+    "running",
+    "gil",
+    "ts",
+    "end_ns",
+    "resolution",
+]
+_RESOLUTIONS: Final = ("window", "hour", "day")
+
+
+# As above.
+Resolved = TypedDict("Resolved", {"resolution": str, "windows": int, "from": float, "until": float})
 
 
 class Basis(TypedDict):
-    """What a whole answer stands on; segments that could not be read are left out and counted."""
+    """What a whole answer stands on; segments that could not be read are left out and counted.
+
+    `unresolved_windows` match and are left out too: what they were added up with does not. `resolutions` says
+    how many windows were taken one by one (`window`), by the `hour` or by the `day`, and from which time.
+    """
 
     windows: int
     pods: int
     samples: int
     unreadable_segments: int
+    unresolved_windows: int
+    resolutions: list[Resolved]
 
 
 def side(question: Question, windows: Windows, kind: ProfileType) -> SideNumbers:
@@ -90,19 +112,46 @@ def side(question: Question, windows: Windows, kind: ProfileType) -> SideNumbers
 
 def basis(sides: Sequence[Windows], kind: ProfileType, unreadable: int) -> Basis:
     """What an answer with these sides stands on; a window that is on both sides counts once."""
-    table = _together([windows.table for windows in sides])
+    table = _together([_with_resolution(windows) for windows in sides])
     return {
         "windows": total(table["windows"]),
         "pods": pods(_together([windows.watched for windows in sides])),
         "samples": sum(total(table[state]) for state in STATES_OF[kind]),
         "unreadable_segments": unreadable,
+        "unresolved_windows": sum(windows.unresolved for windows in sides),
+        "resolutions": _resolutions(table),
     }
+
+
+def _with_resolution(windows: Windows) -> pa.Table:
+    """The chosen windows, with the finest that is kept of where they were taken from."""
+    finest = [_RESOLUTIONS.index(windows.resolution(ref)) for ref in windows.segments]
+    of = pa.array([*finest, 0], pa.int32()).take(one(windows.table["segment"]))
+    at = pc.if_else(one(windows.table["group"]).is_valid(), of, pa.scalar(0, pa.int32()))
+    return windows.table.append_column("resolution", at)
+
+
+def _resolutions(table: pa.Table) -> list[Resolved]:
+    added = table.group_by("resolution", use_threads=False).aggregate(
+        [("windows", "sum"), ("ts", "min"), ("end_ns", "max")]
+    )
+    rows = sorted(zip(*map(integers, added.columns), strict=True))
+    return [
+        {
+            "resolution": _RESOLUTIONS[at],
+            "windows": windows,
+            "from": first / SECOND_NS,
+            "until": last / SECOND_NS,
+        }
+        for at, windows, first, last in rows
+    ]
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
-    return once(stacked([table.select(_COUNTED) for table in tables]))
+    names = [name for name in _COUNTED if name in tables[0].column_names]
+    return once(stacked([table.select(names) for table in tables]))
 
 
 def pods(table: pa.Table) -> int:

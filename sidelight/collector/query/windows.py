@@ -37,11 +37,10 @@ from sidelight.collector.query.matching import matching
 from sidelight.collector.query.reading import Incomplete, Reading
 from sidelight.collector.store.hours import ROWS, by_window
 from sidelight.collector.store.segments import SegmentRef
-from sidelight.collector.store.tables import HOUR_NS, Part
+from sidelight.collector.store.tables import DAY_NS, HOUR_NS, Part
 from sidelight.collector.store.tables import hours as hours_of
 from sidelight.stacks.selectors import Selector
 
-DAY_NS: Final = 24 * HOUR_NS
 _SEGMENT: Final = pa.field("segment", pa.int32())
 _ROWS: Final = pa.schema([*ROWS, _SEGMENT])
 _EMPTY_HOURS: Final = pa.schema(
@@ -83,6 +82,10 @@ class Windows:
     stored: Mapping[SegmentRef, int]
     hours: Mapping[SegmentRef, pa.Table]
     unresolved: int = 0
+
+    def resolution(self, ref: SegmentRef) -> str:
+        """What is taken of a block if not windows one by one: `hour`, or `day` if it has nothing finer."""
+        return "hour" if ref not in self.hours or {"sums", "profiles"} & ref.parts else "day"
 
     def by_segment(self) -> Iterator[tuple[SegmentRef, pa.Table]]:
         """Each segment with chosen windows, and the rows of those."""

@@ -7,7 +7,7 @@ new each time it is written: what nobody named in a manifest can be deleted, for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from secrets import token_hex
@@ -25,6 +25,7 @@ from sidelight.collector.columns import (
     ordered,
     same,
     stacked,
+    total,
     used,
     words,
 )
@@ -91,6 +92,34 @@ def write_block(
     )
 
 
+def rewrite_block(
+    store: ObjectStore, day: date, block: Block, services: Collection[str], parts: Collection[Part]
+) -> Block:
+    """Make a block of these services of another one, with those of its tables, or all that are wanted.
+
+    Of a block that has its windows one by one everything can be made; of others only what is there. Raises as
+    write_block does.
+    """
+    old = block.ref
+    if old.is_whole:
+        tables = dict(_parts(_of_services(_read(store, old), services), whole=True))
+    else:
+        tables = {part: _only(_read_part(store, old, part), services) for part in old.parts}
+    first, last = old.min_start_ms, old.max_start_ms
+    place = f"{manifest.BLOCKS}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
+    contents = {part: parquet(table) for part, table in tables.items() if part in parts}
+    ref = replace(manifest.place(place), parts=frozenset(contents))
+    for part, content in contents.items():
+        store.put(ref.key(part), content)
+    return Block(
+        ref,
+        services=tuple(sorted(services)),
+        windows=total(tables["hours"]["windows"]),
+        rows=len(tables["samples"]) if "samples" in contents else 0,
+        parts={part: len(content) for part, content in contents.items()},
+    )
+
+
 def _parts(tables: SegmentTables, *, whole: bool) -> Iterator[tuple[Part, pa.Table]]:
     for part in PARTS:
         yield part, tables.of(part)
@@ -121,8 +150,12 @@ def stored_ids(store: ObjectStore, ref: SegmentRef) -> Array:
 
 
 def _read(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
+    return SegmentTables(*(_read_part(store, ref, part) for part in PARTS))
+
+
+def _read_part(store: ObjectStore, ref: SegmentRef, part: Part) -> pa.Table:
     try:
-        return SegmentTables(*(_as_written(read_segment(store, ref, part), part) for part in PARTS))
+        return _as_written(read_segment(store, ref, part), part)
     except (ObjectMissing, StoreUnavailable):
         raise
     except (StoreError, pa.ArrowException, OSError, KeyError) as error:
@@ -133,6 +166,17 @@ def _as_written(table: pa.Table, part: Part) -> pa.Table:
     """The table, which may be anything that is a Parquet file. Raises ArrowException, KeyError."""
     schema = SCHEMAS[part]
     return table.select(schema.names).cast(schema)
+
+
+def _of_services(tables: SegmentTables, services: Collection[str]) -> SegmentTables:
+    return SegmentTables(*(_only(tables.of(part), services) for part in PARTS))
+
+
+def _only(table: pa.Table, services: Collection[str]) -> pa.Table:
+    """The rows of these services."""
+    own = words(table["service"])
+    chosen = pc.is_in(own.dictionary, value_set=pa.array(sorted(services), pa.string()))
+    return table.filter(chosen.take(own.indices))
 
 
 def _without(tables: SegmentTables, ids: Array) -> SegmentTables:

@@ -14,6 +14,7 @@ from sidelight.collector.store import manifest
 from sidelight.collector.store.manifest import Manifest, ManifestDamaged
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.collector.store.segments import SegmentRef, event_day, list_segments
+from sidelight.collector.store.tables import DAY_NS
 
 Read = Callable[[date], Manifest | None]
 ReadAll = Callable[[Read, Sequence[date]], Iterable[Manifest | None]]
@@ -54,7 +55,10 @@ def live(store: ObjectStore, from_ns: int, until_ns: int, read_all: ReadAll = ma
 
 
 def _meets(ref: SegmentRef, from_ns: int, until_ns: int) -> bool:
-    return ref.min_start_ms * 10**6 < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns
+    first = ref.min_start_ms * 10**6
+    if not ref.is_whole:  # what its windows were added up to may have begun as early as their day
+        first -= first % DAY_NS
+    return first < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns
 
 
 def _manifest(store: ObjectStore, day: date) -> Manifest | None:

@@ -8,9 +8,10 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import boto3
 from botocore.config import Config
@@ -136,6 +137,36 @@ class S3Store:
                     if not found["Key"].endswith("/"):  # what some servers show for a directory
                         key = found["Key"].removeprefix(self._prefix)
                         yield ObjectEntry(key, found["Size"], found["LastModified"].timestamp())
+
+    def expire_segments(self, days: int, *, apply: bool) -> str:
+        """The lifecycle rule, as JSON, by which the bucket deletes segments after so many days.
+
+        It is put if `apply`; the bucket's other rules stay as they are.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lifecycle-mgmt.html
+        """
+        prefix = f"{self._prefix}v1/l0/"
+        rule: dict[str, Any] = {
+            "ID": f"sidelight segments {prefix}"[:255],
+            "Status": "Enabled",
+            "Filter": {"Prefix": prefix},
+            "Expiration": {"Days": days},
+        }
+        if apply:
+            with self._explained(prefix):
+                rules = [*(each for each in self._rules() if each.get("ID") != rule["ID"]), rule]
+                self._client.put_bucket_lifecycle_configuration(
+                    Bucket=self._bucket, LifecycleConfiguration={"Rules": rules}
+                )
+        return json.dumps(rule)
+
+    def _rules(self) -> Sequence[Any]:
+        try:
+            answer = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
+        except ClientError as error:
+            if _code(error) == "NoSuchLifecycleConfiguration":
+                return []
+            raise
+        return answer.get("Rules", [])
 
     def _name(self, key: str) -> str:
         return check_key(self._prefix + check_key(key))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -131,6 +131,16 @@ def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[Segme
         if ref and ref.min_start_ms * 10**6 < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns:
             found.append(ref)
     return found
+
+
+def days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
+    """The days that have segments, or what is left of some; with another root, whatever lies there by day."""
+    after = ""
+    while entry := next(iter(store.list(root, start_after=after)), None):
+        folder = entry.key[: entry.key.find("/", len(root)) + 1]
+        with suppress(ValueError):
+            yield date.fromisoformat(folder[len(root) : -1])
+        after = f"{folder.removesuffix('/')}0" if folder else entry.key  # "0" follows "/"
 
 
 def read_segment(

@@ -40,6 +40,7 @@ ADDED_UP: Final[tuple[Part, ...]] = ("hours", "sums", "daily")
 MAX_INT: Final = 2**63 - 1
 STATES: Final = ("idle", "running", "gil")
 HOUR_NS: Final = 3_600 * 10**9
+DAY_NS: Final = 24 * HOUR_NS
 
 _WORD: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
 

@@ -6,6 +6,8 @@ export interface Basis {
   readonly samples: number;
   /** Stored segments that should have been added up and could not be read. */
   readonly unreadable_segments?: number;
+  /** Windows that match and are only kept added up with others that do not. */
+  readonly unresolved_windows?: number;
 }
 
 export interface VersionRow extends Basis {

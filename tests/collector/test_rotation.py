@@ -1,0 +1,369 @@
+"""Windows become hours, then days, then nothing; what is still answered is answered right."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.export import folded
+from sidelight.collector.query.listing import label_values, services
+from sidelight.collector.query.series import timeline
+from sidelight.collector.query.tables import depth
+from sidelight.collector.retention import KEPT, Level, Policy, Retention, level_of, plan
+from sidelight.collector.settings import Days
+from sidelight.collector.store import manifest
+from sidelight.collector.store.manifest import Block
+from sidelight.collector.store.objects import ObjectStore, StoreRefused, StoreUnavailable
+from sidelight.collector.store.pins import Pin, PinDamaged, add_pin, read_pins, remove_pin
+from sidelight.collector.store.segments import event_day
+from sidelight.collector.store.tables import SCHEMAS
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.window import Window
+from tests.collector.faults import Fault, FaultyStore
+from tests.collector.storing import START_NS, asked, question, stored, window
+
+DAY_SECONDS = 86_400
+FIRST = event_day(START_NS)
+KEEP = Days(2, 4, 6)
+WALL = ProfileType.WALL
+
+
+def some_days(days: int = 1) -> list[Window]:
+    """Two services on two pods, a window every quarter of an hour of six hours of each day."""
+    return [
+        window(
+            f"main;f{at % 3} {at + 1} | main;g;[idle] 2",
+            at=day * DAY_SECONDS + at * 900,
+            service=service,
+            pod=f"{service}-{pod}",
+        )
+        for day in range(days)
+        for at in range(24)
+        for service in ("ads", "shop")
+        for pod in range(2)
+    ]
+
+
+class Collector:
+    """Compaction and retention over one store, at any time."""
+
+    def __init__(self, store: ObjectStore, policy: Policy | None = None) -> None:
+        self.store = store
+        self.days = 0.0
+        self.metrics = Metrics()
+        rules = Rules(segments=4, gone_seconds=0, stray_seconds=3600)
+        self.compaction = Compaction(
+            store, self.metrics, rules, interval_seconds=1, clock=lambda: self.now.timestamp()
+        )
+        self.retention = Retention(
+            store,
+            self.metrics,
+            policy=policy or Policy(KEEP),
+            interval_seconds=1,
+            revisit=self.compaction.revisit,
+        )
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(START_NS / 1e9, UTC) + timedelta(days=self.days)
+
+    def look(self, days: float) -> list[Block]:
+        """So many days after the first window; the blocks of its day then."""
+        self.days = days
+        for _ in range(2):
+            self.compaction.look()
+            self.retention.look(self.now)
+        self.compaction.look()
+        return list(manifest.read(self.store, FIRST).manifest.blocks)
+
+
+def tables(store: ObjectStore, day: date = FIRST) -> set[str]:
+    """Which tables there are of a day, whatever names them."""
+    found = [entry.key for root in ("v1/l0/", manifest.BLOCKS) for entry in store.list(f"{root}{day}/")]
+    return {key.rpartition("/")[2].removesuffix(".parquet") for key in found}
+
+
+def folded_text(store: ObjectStore, selector: str, start: float, end: float) -> str:
+    one = question(selector, start=start, end=end)
+    return asked(store, lambda reading: folded(reading, one, WALL, lines=True, states=True)).content.decode()
+
+
+def test_a_block_loses_its_tables_with_age_and_goes_in_the_end() -> None:
+    collector = Collector(stored(some_days()))
+    levels = {1: Level.WINDOW, 2: Level.WINDOW, 3: Level.HOUR, 4: Level.HOUR, 5: Level.DAY, 6: Level.DAY}
+    for days, level in levels.items():
+        (block,) = collector.look(days)
+        assert level_of(block) is level
+        assert tables(collector.store) == block.ref.parts
+        assert block.ref.parts == KEPT[level]
+        assert block.windows == 96
+        assert block.bytes == sum(entry.size for entry in collector.store.list(block.ref.key_prefix))
+    assert collector.look(7) == []
+    assert [entry.key for entry in collector.store.list("v1/")] == []
+    assert collector.metrics.registry.get_sample_value("sidelight_retention_rotated_blocks_total") == 2
+
+
+def test_an_hour_still_answers_as_its_windows_did_and_a_day_as_its_hours() -> None:
+    windows = some_days()
+    plain, collector = stored(windows), Collector(stored(windows))
+    whole_hours, whole_day = (-1800, 3 * 3600 - 1800), (-DAY_SECONDS, DAY_SECONDS)
+    for days, ranges in ((3, [whole_hours, whole_day]), (5, [whole_day])):
+        collector.look(days)
+        for start, end in ranges:
+            for selector in ("", '{service="shop"}', '{version="1", service!="ads"}', '{service="no"}'):
+                one = question(selector, start=start, end=end)
+                assert folded_text(collector.store, selector, start, end) == folded_text(
+                    plain, selector, start, end
+                )
+                expected = asked(plain, lambda reading, one=one: depth(reading, [one], WALL))
+                found = asked(collector.store, lambda reading, one=one: depth(reading, [one], WALL))
+                assert found["sides"] == expected["sides"]
+                said = [each["resolution"] for each in found["basis"]["resolutions"]]
+                assert said == (["hour" if days == 3 else "day"] if found["basis"]["windows"] else [])
+
+
+def test_what_is_known_of_windows_outlives_their_stacks() -> None:
+    windows = some_days()
+    plain, collector = stored(windows), Collector(stored(windows))
+    collector.look(5)
+    for start, end in ((-1800, 3 * 3600 - 1800), (-DAY_SECONDS, DAY_SECONDS)):
+        one = question('{service="shop"}', start=start, end=end)
+        for answer in (
+            lambda reading, one=one: services(reading, one)["services"],
+            lambda reading, one=one: label_values(reading, one, "pod")["values"],
+            lambda reading, one=one: timeline(reading, one, WALL, step_ns=7200 * 10**9, most=99)["samples"],
+        ):
+            assert asked(collector.store, answer) == asked(plain, answer)
+
+
+def test_the_steps_of_a_timeline_are_hours_where_windows_are_gone() -> None:
+    collector = Collector(stored(some_days()))
+    one = question("", start=-1800, end=3 * 3600 - 1800)
+    ask = lambda reading: timeline(reading, one, WALL, step_ns=None, most=999)  # noqa: E731
+    collector.look(2)
+    assert asked(collector.store, ask)["step_seconds"] == 60
+    collector.look(3)
+    found = asked(collector.store, ask)
+    assert (found["step_seconds"], found["windows"]) == (3600, [8, 16, 16])
+
+
+def test_an_hour_and_a_day_belong_to_a_range_if_they_began_in_it() -> None:
+    collector = Collector(stored(some_days()))
+    collector.look(3)
+    # The first hour of windows began half an hour before START_NS.
+    for start, end, windows in ((-1800, 0, 8), (-1799, 1800, 0), (-1799, 1801, 16), (-3600, -1800, 0)):
+        found = asked(
+            collector.store,
+            lambda reading, start=start, end=end: depth(reading, [question("", start=start, end=end)], WALL),
+        )
+        assert found["basis"]["windows"] == windows
+    collector.look(5)
+    midnight = -(START_NS // 10**9 % DAY_SECONDS)
+    for start, end, windows in ((midnight, midnight + 1, 96), (midnight + 1, DAY_SECONDS, 0)):
+        found = asked(
+            collector.store,
+            lambda reading, start=start, end=end: depth(reading, [question("", start=start, end=end)], WALL),
+        )
+        assert found["basis"]["windows"] == windows
+
+
+@pytest.mark.parametrize("days", [3, 5])
+def test_windows_that_are_kept_only_with_others_are_left_out_and_counted(days: int) -> None:
+    collector = Collector(stored(some_days()))
+    collector.look(days)
+    one = question('{pod="shop-1"}', start=-DAY_SECONDS, end=DAY_SECONDS)
+    found = asked(collector.store, lambda reading: depth(reading, [one], WALL))
+    assert (found["basis"]["windows"], found["basis"]["unresolved_windows"]) == (0, 24)
+    both = question('{pod=~"shop-.*"}', start=-DAY_SECONDS, end=DAY_SECONDS)
+    found = asked(collector.store, lambda reading: depth(reading, [both], WALL))
+    assert (found["basis"]["windows"], found["basis"]["unresolved_windows"]) == (48, 0)
+
+
+def test_services_are_kept_as_long_as_each_is_to_be() -> None:
+    windows = some_days()
+    policy = Policy(KEEP, {"shop": Days(3, 5, 9), "gone": Days(0, 0, 0)})
+    collector = Collector(stored(windows), policy)
+    blocks = {block.services: block for block in collector.look(3)}
+    assert {services: level_of(block) for services, block in blocks.items()} == {
+        ("shop",): Level.WINDOW,
+        ("ads",): Level.HOUR,
+    }
+    assert [block.windows for block in blocks.values()] == [48, 48]
+    one = ('{pod="shop-1"}', 0, 7200)
+    assert folded_text(collector.store, *one) == folded_text(stored(windows), *one)
+    levels = {block.services: level_of(block) for block in collector.look(4)}
+    assert levels == {("shop",): Level.HOUR, ("ads",): Level.HOUR}
+    assert [block.services for block in collector.look(7)] == [("shop",)]
+    assert collector.look(10) == []
+    assert [entry.key for entry in collector.store.list("v1/")] == []
+
+
+def test_a_day_with_a_service_that_is_kept_for_longer_loses_the_others() -> None:
+    windows = some_days()
+    collector = Collector(stored(windows), Policy(Days(0, 0, 0), {"shop": Days(9, 9, 9)}))
+    (block,) = collector.look(2)
+    assert (block.services, level_of(block), block.windows) == (("shop",), Level.WINDOW, 48)
+    assert '"ads' not in folded_text(collector.store, "", -DAY_SECONDS, DAY_SECONDS)
+
+
+def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
+    everything = Collector(stored(some_days(4)), Policy(Days(99, 99, 99)))
+    everything.look(4)
+    days = [FIRST + timedelta(days=day) for day in range(4)]
+
+    def whole(collector: Collector) -> int:
+        known = [manifest.read(collector.store, day).manifest for day in days]
+        return sum(block.bytes for one in known for block in one.blocks)
+
+    def levels(most_bytes: int) -> list[Level | None]:
+        collector = Collector(stored(some_days(4)), Policy(Days(99, 99, 99), {}, most_bytes))
+        collector.look(4)
+        assert whole(collector) <= most_bytes
+        found = [manifest.read(collector.store, day).manifest.blocks for day in days]
+        return [level_of(blocks[0]) if blocks else None for blocks in found]
+
+    size = whole(everything)
+    (block,) = manifest.read(everything.store, FIRST).manifest.blocks
+    raw = block.parts["profiles"] + block.parts["samples"]
+    # Sizes differ a little from day to day, as ids do.
+    assert levels(size + 200) == [Level.WINDOW] * 4
+    assert levels(size - raw // 2) == [Level.HOUR, *[Level.WINDOW] * 3]
+    assert levels(size - raw * 3 // 2) == [Level.HOUR, Level.HOUR, Level.WINDOW, Level.WINDOW]
+    assert levels(size - raw * 4 - 200) == [Level.DAY, *[Level.HOUR] * 3]
+    assert levels(1) == [None] * 4
+
+
+def test_today_never_goes_for_its_size() -> None:
+    collector = Collector(stored(some_days()), Policy(Days(99, 99, 99), {}, 1))
+    assert sum(block.windows for block in collector.look(0.5)) == 96
+    assert collector.look(1) == []
+
+
+def test_a_pin_keeps_everything_of_its_days_and_service() -> None:
+    collector = Collector(stored(some_days(2)))
+    store = collector.store
+    start = START_NS / 1e9
+    add_pin(store, Pin("inc-42", start, start + 60, "shop", "INC-42", start))
+    blocks = collector.look(20)
+    assert [(block.services, level_of(block)) for block in blocks] == [(("shop",), Level.WINDOW)]
+    assert tables(store, FIRST + timedelta(days=1)) == set()
+    assert read_pins(store)[0].reason == "INC-42"
+    remove_pin(store, "inc-42")
+    assert collector.look(20) == []
+    assert [entry.key for entry in store.list("v1/")] == []
+
+
+def test_a_pin_of_all_services_holds_against_size_too() -> None:
+    collector = Collector(stored(some_days(2)), Policy(Days(99, 99, 99), {}, 1))
+    add_pin(collector.store, Pin("all", START_NS / 1e9, START_NS / 1e9 + 1, "", "", 0))
+    assert [level_of(block) for block in collector.look(20)] == [Level.WINDOW]
+    assert manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 2}', b'{"format": 1, "from": "x"}', b"\xff"])
+def test_nothing_goes_while_a_pin_cannot_be_read(content: bytes) -> None:
+    collector = Collector(stored(some_days()))
+    collector.store.put("v1/pins/broken.json", content)
+    with pytest.raises(PinDamaged, match="broken"):
+        read_pins(collector.store)
+    (block,) = collector.look(20)
+    assert level_of(block) is Level.WINDOW
+    assert collector.metrics.registry.get_sample_value("sidelight_retention_errors_total") == 2
+    remove_pin(collector.store, "broken")
+    assert collector.look(20) == []
+
+
+def test_pins_have_names_of_their_own() -> None:
+    store = stored()
+    pin = Pin("a.b-c_1", 1.5, 2.5, "größe", "why", 3.5)
+    add_pin(store, pin)
+    assert read_pins(store) == [pin]
+    with pytest.raises(StoreRefused, match="already"):
+        add_pin(store, pin)
+    for name in ("", "../x", "A", "a" * 64, "-a", "a/b"):
+        with pytest.raises(StoreRefused, match="name of a pin"):
+            add_pin(store, Pin(name, 0, 1, "", "", 0))
+        with pytest.raises(StoreRefused, match="name of a pin"):
+            remove_pin(store, name)
+    with pytest.raises(StoreRefused, match="no pin"):
+        remove_pin(store, "a.b-c_2")
+    store.put("v1/pins/notes.txt", b"mine")
+    assert len(read_pins(store)) == 1
+
+
+def test_a_plan_says_what_would_go_and_why_and_does_nothing() -> None:
+    collector = Collector(stored(some_days()))
+    collector.look(2)
+    before = [entry.key for entry in collector.store.list("v1/")]
+    found = plan(collector.store, Policy(KEEP, {"shop": Days(9, 9, 9)}), collector.now + timedelta(days=1))
+    (change,) = found.changes
+    assert (change.day, change.why, dict(change.to)) == (
+        FIRST,
+        "age",
+        {Level.HOUR: ["ads"], Level.WINDOW: ["shop"]},
+    )
+    assert change.bytes == 0
+    whole = plan(collector.store, Policy(KEEP), collector.now + timedelta(days=1))
+    parts = change.block.parts
+    assert whole.changes[0].bytes == parts["profiles"] + parts["samples"]
+    pressed = plan(collector.store, Policy(Days(9, 9, 9), {}, 1), collector.now)
+    assert [each.why for each in pressed.changes] == []
+    assert len(pressed.keys[3]) == len(SCHEMAS)
+    assert [entry.key for entry in collector.store.list("v1/")] == before
+
+
+@pytest.mark.parametrize(("days", "levels"), [(3, [Level.HOUR]), (5, [Level.DAY]), (7, [])])
+@pytest.mark.parametrize("fault", list(Fault)[:2])
+def test_whatever_goes_wrong_nothing_is_lost_before_its_time(
+    days: int, levels: list[Level], fault: Fault
+) -> None:
+    windows, whole = some_days(), (-DAY_SECONDS, DAY_SECONDS)
+    expected = folded_text(stored(windows), "", *whole)
+    for at in range(40):
+        collector = Collector(stored(windows))
+        collector.look(2)
+        collector.days = days
+        faulty = FaultyStore(collector.store, at, fault)
+        retention = Retention(faulty, Metrics(), policy=Policy(KEEP), interval_seconds=1)
+        retention.look(collector.now)
+        if days < 7:
+            assert folded_text(collector.store, "", *whole) == expected
+        blocks = collector.look(days)
+        assert [level_of(block) for block in blocks] == levels
+        if faulty.made <= at:
+            break
+    else:
+        raise AssertionError("there are more operations than were tried")
+
+
+def test_a_store_that_is_away_is_counted_and_asked_again() -> None:
+    collector = Collector(stored(some_days()))
+    collector.look(2)
+
+    class Away(FaultyStore):
+        def list(self, prefix: str, start_after: str = "") -> object:  # type: ignore[override]
+            raise StoreUnavailable("away")
+
+    metrics = Metrics()
+    Retention(Away(collector.store, -1), metrics, policy=Policy(KEEP), interval_seconds=1).look(collector.now)
+    assert metrics.registry.get_sample_value("sidelight_retention_errors_total") == 1
+
+
+def test_a_damaged_manifest_leaves_its_day_as_it_is() -> None:
+    collector = Collector(stored(some_days(2)))
+    collector.look(2)
+    key = manifest.key_of(FIRST)
+    content = collector.store.get(key)
+    collector.store.put(key, json.dumps({"format": 1}).encode())
+    collector.days = 4
+    collector.retention.look(collector.now)
+    assert (
+        level_of(manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks[0]) is Level.HOUR
+    )
+    collector.store.put(key, content)
+    (block,) = collector.look(4)
+    assert level_of(block) is Level.HOUR
