@@ -1,0 +1,302 @@
+"""Windows of a service as sidecars would have sent them: of any number, and the same for the same seed.
+
+Which stacks there are was recorded from real programs (`stacks`). How often each is seen follows Zipf's law,
+in the order in which they were recorded: few are hot, and most are rare. The exponent is that with which a
+window has as many different stacks as asked for. Every sample of a window is drawn on its own, so windows
+differ as real ones do.
+
+Each slot (a replica) has one pod at any moment. Pods are replaced every day or so, and all of them, one after
+the other, when a version is rolled out; each pod has its own phase in the minute.
+
+A window is made as columns (`HashedWindow`) with all that the store needs; `Corpus.window` gives it with its
+text, for the wire.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from ulid import ULID
+
+from bench.corpus.stacks import service, version
+from sidelight.collector.store.hashed import HashedWindow, stack_hash
+from sidelight.stacks.counts import Counts
+from sidelight.stacks.folded import Stack
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Quality, Window, encode
+
+START_NS: Final = 1_795_219_200 * 10**9
+"""2026-11-21T00:00:00Z."""
+SECOND_NS: Final = 10**9
+PERIOD_NS: Final = 10_000_000
+_DRAWS_AT_ONCE: Final = 1 << 21
+_POD_SECONDS: Final = 40_000, 160_000
+_ROLLOUT_SECONDS: Final = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a corpus is.
+
+    `stacks` are those of a window on average, `distinct` those of a version; `versions` follow each other in
+    equal parts of `days`. Each of `pods` replicas has `processes`, each of which ships a window after the
+    other.
+    """
+
+    pods: int = 4
+    processes: int = 1
+    days: float = 7
+    window_seconds: int = 60
+    versions: int = 2
+    stacks: int = 370
+    distinct: int = 20_000
+    seed: int = 1
+    start_ns: int = START_NS
+
+    @property
+    def samples(self) -> int:
+        """Samples in a window: 100 a second."""
+        return self.window_seconds * SECOND_NS // PERIOD_NS
+
+    @property
+    def turns(self) -> int:
+        """How many windows each process ships."""
+        return round(self.days * 86_400) // self.window_seconds
+
+    @property
+    def windows(self) -> int:
+        return self.turns * self.pods * self.processes
+
+
+def shape_arguments(arguments: argparse.ArgumentParser, **defaults: float) -> None:
+    """An option for each part of a shape."""
+    for field in fields(Shape):
+        if field.name != "start_ns":
+            default = defaults.get(field.name, field.default)
+            name = f"--{field.name.replace('_', '-')}"
+            arguments.add_argument(name, type=float if field.name == "days" else int, default=default)
+
+
+def shape_of(given: argparse.Namespace) -> Shape:
+    """The shape that was asked for."""
+    return Shape(
+        **{field.name: getattr(given, field.name) for field in fields(Shape) if hasattr(given, field.name)}
+    )
+
+
+class _Version:
+    """What windows of one version are drawn from: stacks in order of their hashes, and draws that mean
+    them."""
+
+    def __init__(self, known: Sequence[tuple[Stack, Any]], shape: Shape) -> None:
+        weights = zipf(len(known), shape.stacks, shape.samples)
+        by_hash = sorted(range(len(known)), key=lambda rank: stack_hash(known[rank][0]))
+        self.stacks = [known[rank][0] for rank in by_hash]
+        self.hashes = pa.array([stack_hash(stack) for stack in self.stacks], pa.uint64())
+        place = {rank: at for at, rank in enumerate(by_hash)}
+        items = [
+            (weight * share, place[rank], state)
+            for rank, weight in enumerate(weights)
+            for state, share in enumerate(known[rank][1].states)
+            if share
+        ]
+        total = sum(item[0] for item in items)
+        ends = [min(round(end / total * 2**32), 2**32 - 1) for end in accumulate(item[0] for item in items)]
+        self.starts = pa.array([0, *ends[:-1]], pa.uint32())
+        self.stack_of = pa.array([item[1] for item in items], pa.int64())
+        self.state_of = pa.array([item[2] for item in items], pa.int8())
+
+
+def zipf(distinct: int, stacks: int, samples: int) -> list[float]:
+    """Weights of so many stacks, of which as many samples show about `stacks` different ones."""
+
+    def weights(exponent: float) -> list[float]:
+        each = [rank**-exponent for rank in range(1, distinct + 1)]
+        total = sum(each)
+        return [one / total for one in each]
+
+    low, high = 0.0, 6.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        shown = sum(1 - (1 - one) ** samples for one in weights(middle))
+        low, high = (middle, high) if shown > stacks else (low, middle)
+    return weights(high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """Who ships windows of a slot: labels without the pod's, and when in the minute they begin."""
+
+    slot: int
+    number: int
+    phase_ns: int
+
+
+class Corpus:
+    """Windows of one shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        known = service(shape.distinct, shape.seed)
+        self._versions = [_Version(version(known, at, shape.seed), shape) for at in range(shape.versions)]
+        luck = random.Random(f"pods {shape.seed}")
+        self._processes = [
+            _Process(slot, number, luck.randrange(shape.window_seconds * SECOND_NS))
+            for slot in range(shape.pods)
+            for number in range(shape.processes)
+        ]
+        self._ends = [self._replaced(luck) for _ in range(shape.pods)]
+
+    def batches(self) -> Iterator[Sequence[HashedWindow]]:
+        """All windows in order of time, some hundred at once."""
+        shape = self.shape
+        turns = max(1, _DRAWS_AT_ONCE // (shape.samples * len(self._processes)))
+        for first in range(0, shape.turns, turns):
+            luck = random.Random(f"windows {shape.seed} {first}")
+            plain = [
+                self._head(process, turn, luck)
+                for turn in range(first, min(first + turns, shape.turns))
+                for process in sorted(self._processes, key=lambda one: one.phase_ns)
+            ]
+            drawn: list[HashedWindow | None] = [None] * len(plain)
+            for at in range(shape.versions):
+                own = [number for number, (which, _) in enumerate(plain) if which == at]
+                rows = self._drawn(self._versions[at], [plain[number][1] for number in own], luck)
+                for number, row in zip(own, rows, strict=True):
+                    drawn[number] = row
+            yield [row for row in drawn if row is not None]
+
+    def windows(self) -> Iterator[HashedWindow]:
+        """All windows in order of time."""
+        for batch in self.batches():
+            yield from batch
+
+    def window(self, row: HashedWindow) -> Window:
+        """A window with its stacks, as it goes over the wire."""
+        counts = map(Counts, row.idle, row.running, row.gil)
+        return replace(row.window, counts=dict(zip(row.stacks, counts, strict=True)))
+
+    def _replaced(self, luck: random.Random) -> list[int]:
+        """When pods of a slot are replaced by others, in seconds from the start."""
+        ends: list[int] = [luck.randrange(*_POD_SECONDS)]
+        while ends[-1] < self.shape.days * 86_400:
+            ends.append(ends[-1] + luck.randrange(*_POD_SECONDS))
+        return ends
+
+    def _head(self, process: _Process, turn: int, luck: random.Random) -> tuple[int, Window]:
+        """A window without stacks, and its version."""
+        shape = self.shape
+        seconds = turn * shape.window_seconds
+        each = shape.days * 86_400 / shape.versions
+        late = process.slot * min(_ROLLOUT_SECONDS, each / (2 * shape.pods))
+        at = min(max(int((seconds - late) // each), 0), shape.versions - 1)
+        start_ns = shape.start_ns + seconds * SECOND_NS + process.phase_ns
+        life = sum(end <= seconds for end in self._ends[process.slot])
+        name = xxhash.xxh3_64_hexdigest(f"{shape.seed} {process.slot} {at} {life}".encode())[:5]
+        labels = {"service": "shop", "version": f"2026.11.{at + 1}", "pod": f"shop-{at + 1}-{name}"}
+        labels |= {"namespace": "store", "node": f"node-{(process.slot + life) % 3}"}
+        labels |= {
+            "container": "web",
+            "process": "main" if shape.processes == 1 else f"worker-{process.number}",
+        }
+        stamp_ms = (start_ns + shape.window_seconds * SECOND_NS) // 10**6
+        window_id = str(ULID.from_bytes(stamp_ms.to_bytes(6, "big") + luck.randbytes(10)))
+        return at, Window(
+            window_id,
+            Labels(dict(sorted(labels.items()))),
+            start_ns,
+            shape.window_seconds * SECOND_NS,
+            PERIOD_NS,
+            {},
+            Quality(
+                attempts=shape.samples,
+                samples=shape.samples,
+                late_ns=luck.randrange(10**8),
+                nominal_ns=shape.window_seconds * SECOND_NS,
+                mode="gil",
+                sampler="sidelight",
+                python="3.11.7",
+                threads=1,
+                sampler_cpu_ns=luck.randrange(10**8, 2 * 10**8),
+                pid=100 + process.number,
+                stops=luck.randrange(500),
+                stopped_ns=luck.randrange(10**7),
+                longest_stop_ns=luck.randrange(10**5),
+                reader="own",
+            ),
+        )
+
+    def _drawn(
+        self, among: _Version, windows: Sequence[Window], luck: random.Random
+    ) -> Iterator[HashedWindow]:
+        """These windows with stacks drawn for them."""
+        if not windows:
+            return
+        samples, distinct = self.shape.samples, len(among.stacks)
+        many = samples * len(windows)
+        draws = pa.Array.from_buffers(pa.uint32(), many, [None, pa.py_buffer(luck.randbytes(4 * many))])
+        item = pc.subtract(
+            pc.call_function("search_sorted", [among.starts, draws], _RIGHT).cast(pa.int64()), 1
+        )
+        numbers = array("q")
+        for number in range(len(windows)):
+            numbers.extend(array("q", [number]) * samples)
+        window = pa.Array.from_buffers(pa.int64(), many, [None, pa.py_buffer(numbers)])
+        counted = pc.value_counts(pc.add(pc.multiply(window, len(among.stack_of)), item))
+        found, count = counted.field(0), counted.field(1)
+        window = pc.divide(found, len(among.stack_of))
+        item = pc.subtract(found, pc.multiply(window, len(among.stack_of)))
+        state = among.state_of.take(item)
+        rows = pa.table(
+            {
+                "at": pc.add(pc.multiply(window, distinct), among.stack_of.take(item)),
+                **{str(one): pc.if_else(pc.equal(state, one), count, 0) for one in range(3)},
+            }
+        )
+        rows = (
+            rows.group_by("at")
+            .aggregate([(str(one), "sum") for one in range(3)])
+            .sort_by("at")
+            .combine_chunks()
+        )
+        window = pc.divide(rows["at"], distinct)
+        stack = pc.subtract(rows["at"], pc.multiply(window, distinct)).combine_chunks()
+        columns = [
+            _bytes(among.hashes.take(stack)),
+            *(_bytes(rows[f"{one}_sum"].combine_chunks()) for one in range(3)),
+        ]
+        lengths = dict(zip(*(part.to_pylist() for part in pc.value_counts(window).flatten()), strict=True))
+        stacks, start = stack.to_pylist(), 0
+        for number, head in enumerate(windows):
+            end = start + lengths[number]
+            h, idle, running, gil = (
+                array(kind, column[8 * start : 8 * end]) for kind, column in zip("Qqqq", columns, strict=True)
+            )
+            cpu_ns = (sum(running) + sum(gil)) * PERIOD_NS
+            head = replace(head, quality=replace(head.quality, target_cpu_ns=cpu_ns))
+            digest = xxhash.xxh3_64(encode([head]))
+            for column in (h, idle, running, gil):
+                digest.update(column)
+            texts = [among.stacks[at] for at in stacks[start:end]]
+            yield HashedWindow(head, digest.intdigest(), h, idle, running, gil, texts)
+            start = end
+
+
+_RIGHT: Final = pc.SearchSortedOptions(side="right")
+
+
+def _bytes(column: pa.Array) -> bytes:
+    """The values of a column without nulls, 8 bytes each."""
+    size = 8 * len(column)
+    start = 8 * column.offset
+    buffer: Mapping[int, Any] = column.buffers()
+    return buffer[1][start : start + size].to_pybytes()
