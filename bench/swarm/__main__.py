@@ -1,0 +1,295 @@
+"""Thousands of sidecars against real collectors and a real S3 server, and the proof that nothing was lost.
+
+    python -m bench.swarm [--sidecars 10000] [--interval 60] [--seconds 150] [--collectors 1] …
+
+Starts versitygw, collectors that compact meanwhile, and processes full of sidecars (`sidecars`); watches what
+they take once a second; ends them, and compares what is stored with what was acknowledged (`proof`).
+`--outage 10` stops the S3 server for so long in the middle. The last line says whether the proof holds, and
+so does the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import psutil
+import zstandard
+
+from bench.corpus import Corpus, Shape
+from bench.swarm.proof import Proof, prove
+from bench.swarm.sidecars import Body, Result, Shipped, Task
+from sidelight.collector.store.s3 import S3Store
+from sidelight.stacks.folded import render_folded
+from tests.running import S3Server, collector, s3_server
+
+MB = 1 << 20
+LOOK_SECONDS = 1.0
+SIDECARS = "from bench.swarm.sidecars import main; main()"
+BUCKET, PREFIX = "swarm", "profiles"
+REPORTED = (
+    "sidelight_segments_written_total",
+    "sidelight_compacted_windows_total",
+    "sidelight_windows_duplicate_total",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done; times in seconds. `outage` is how long S3 stands still, in the middle."""
+
+    sidecars: int = 10_000
+    interval: float = 60.0
+    seconds: float = 150.0
+    drain: float = 60.0
+    services: int = 100
+    collectors: int = 1
+    processes: int = 1
+    lost: float = 0.01
+    outage: float = 0.0
+    bodies: int = 256
+    seed: int = 1
+    options: str = ""
+
+
+@dataclass(slots=True)
+class Watched:
+    """Memory (bytes) and CPU (seconds) of some processes, once a second."""
+
+    pids: Sequence[int]
+    memory: list[int] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def look(self) -> None:
+        found = [psutil.Process(pid) for pid in self.pids]
+        self.memory.append(sum(one.memory_info().rss for one in found))
+        self.cpu.append(sum(sum(one.cpu_times()[:2]) for one in found))
+
+    @property
+    def used(self) -> float:
+        return self.cpu[-1] - self.cpu[0]
+
+    def sizes(self) -> str:
+        """Memory at the start, in the middle and at the end of the load: medians of a tenth of the time
+        each."""
+        tenth = max(1, len(self.memory) // 10)
+        middle = (len(self.memory) - tenth) // 2
+        parts = self.memory[:tenth], self.memory[middle : middle + tenth], self.memory[-tenth:]
+        return (
+            " / ".join(f"{statistics.median(part) / MB:.0f}" for part in parts)
+            + f", most {max(self.memory) / MB:.0f}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run gave."""
+
+    results: Sequence[Result]
+    proof: Proof
+    services: Any
+    metrics: Counter[str]
+    watched: dict[str, Watched]
+    seconds: float
+
+    @property
+    def shipped(self) -> list[Shipped]:
+        return [one for result in self.results for one in result.windows]
+
+
+def bodies(plan: Plan) -> list[Body]:
+    """Windows of the corpus, each ready to be sent under any name."""
+    corpus = Corpus(Shape(days=1 + plan.bodies / 4000, versions=1, seed=plan.seed))
+    compress = zstandard.ZstdCompressor(level=3)
+    made: list[Body] = []
+    for row in corpus.windows():
+        text = render_folded(corpus.window(row).counts).encode()
+        columns = b"".join(column.tobytes() for column in (row.hashes, row.idle, row.running, row.gil))
+        made.append(Body(len(made), row.window, compress.compress(text), len(text), columns))
+        if len(made) == plan.bodies:
+            break
+    return made
+
+
+def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome:
+    """Do all of it in this folder; whatever happens, nothing that was started is left."""
+    made = bodies(plan)
+    text, packed = (
+        statistics.mean(sizes)
+        for sizes in zip(*((one.text_bytes, len(one.packed)) for one in made), strict=True)
+    )
+    say(f"bodies of {text / 1000:.0f} KB of text, {packed / 1000:.1f} KB compressed")
+    with ExitStack() as stack:
+        server = stack.enter_context(s3_server(folder / "s3"))
+        location = f"s3://{server.create_bucket(BUCKET)}/{PREFIX}"
+        options = ["--s3-endpoint", server.endpoint, *plan.options.split()]
+        collectors = [
+            stack.enter_context(
+                collector(folder / f"collector-{at}", location, *options, env=server.environment)
+            )
+            for at in range(plan.collectors)
+        ]
+        ports = [int(one.url.rpartition(":")[2]) for one in collectors]
+        share = plan.sidecars // plan.processes
+        tasks = [
+            Task(
+                ports,
+                made,
+                at * share,
+                share,
+                plan.services,
+                plan.interval,
+                plan.seconds,
+                plan.drain,
+                plan.lost,
+                plan.seed,
+            )
+            for at in range(plan.processes)
+        ]
+        sidecars = [stack.enter_context(_sidecars(folder, at, task)) for at, task in enumerate(tasks)]
+        watched = {
+            "collectors": Watched([one.running.pid for one in collectors]),
+            "S3 server": Watched([server.running.pid]),
+            "sidecars": Watched([one.pid for one in sidecars]),
+        }
+        seconds = _watch(plan, sidecars, watched, server)
+        results = [pickle.loads((folder / f"result-{at}").read_bytes()) for at in range(plan.processes)]
+        say("the store is compared with what was sent")
+        metrics = sum((_metrics(one.url) for one in collectors), Counter())
+        services = collectors[0].get(f"/api/v1/services?from={time.time() - 3600 - seconds:.0f}")
+        for one in collectors:
+            one.running.end()
+        shipped = [one for result in results for one in result.windows]
+        proof = prove(_store(server), shipped, made)
+    return Outcome(results, proof, services, metrics, watched, seconds)
+
+
+@contextmanager
+def _sidecars(folder: Path, at: int, task: Task) -> Iterator[subprocess.Popen[bytes]]:
+    given = folder / f"task-{at}"
+    given.write_bytes(pickle.dumps(task))
+    command = [sys.executable, "-c", SIDECARS, str(given), str(folder / f"result-{at}")]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _watch(
+    plan: Plan, sidecars: Sequence[subprocess.Popen[bytes]], watched: dict[str, Watched], server: S3Server
+) -> float:
+    """Look once a second until all sidecars have ended; how long they took."""
+    begin = time.monotonic()
+    limit = plan.seconds + 2 * plan.drain + 60
+    outage = (plan.seconds / 2, plan.seconds / 2 + plan.outage)
+    still = False
+    try:
+        while any(one.poll() is None for one in sidecars):
+            passed = time.monotonic() - begin
+            if passed > limit:
+                raise SystemExit(f"the sidecars did not end within {limit:g} s")
+            if still != (outage[0] <= passed < outage[1]):
+                still = not still
+                server.running.process.send_signal(signal.SIGSTOP if still else signal.SIGCONT)
+            with suppress(psutil.NoSuchProcess):
+                for one in watched.values():
+                    one.look()
+            time.sleep(LOOK_SECONDS)
+    finally:
+        server.running.process.send_signal(signal.SIGCONT)
+    for process in sidecars:
+        if process.wait():
+            raise SystemExit(f"a process of sidecars ended with {process.returncode}")
+    return time.monotonic() - begin
+
+
+def _metrics(url: str) -> Counter[str]:
+    """Every number without the labels of histograms."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
+        lines = [line.rpartition(" ") for line in answer.read().decode().splitlines() if line[0] != "#"]
+    return Counter(
+        {name: float(value) for name, _, value in lines if "_bucket" not in name and "_created" not in name}
+    )
+
+
+def _store(server: S3Server) -> S3Store:
+    os.environ.update(server.environment)
+    return S3Store(BUCKET, PREFIX, endpoint=server.endpoint)
+
+
+def report(plan: Plan, outcome: Outcome) -> None:
+    """Print what was found."""
+    shipped, proof, watched = outcome.shipped, outcome.proof, outcome.watched
+    took = sorted(second for result in outcome.results for second in result.took)
+    waits = sorted(one.acknowledged - one.ready for one in shipped if one.acknowledged is not None)
+    answers = sum((result.answers for result in outcome.results), Counter[str]())
+    print(f"{len(shipped)} windows in {outcome.seconds:.0f} s, {len(shipped) / plan.seconds:.0f} a second")
+    print(f"answers: {', '.join(f'{many} {what}' for what, many in answers.most_common())}")
+    print(f"from a request to its answer: {_quantiles(took)}")
+    print(f"from a window's end to its acknowledgement, lost answers and all: {_quantiles(waits)}")
+    print(f"sidecars were late by {max(result.late for result in outcome.results) * 1000:.0f} ms at most")
+    for what, one in watched.items():
+        cost = one.used * 1000 / max(len(shipped), 1)
+        share = one.used / outcome.seconds
+        print(f"{what:11} {cost:6.2f} CPU ms a window, {share:5.1%} of a core; MB of memory {one.sizes()}")
+    for name in REPORTED:
+        print(f"{name} {sum(value for key, value in outcome.metrics.items() if key.startswith(name)):g}")
+    refused = {key: value for key, value in outcome.metrics.items() if "refusals" in key and value}
+    print(f"refusals: {refused or 'none'}")
+    print(
+        f"{proof.bytes / max(proof.stored, 1):.0f} bytes a window in {proof.objects} segments and blocks; "
+        f"{proof.repeated} windows lie in two"
+    )
+    print(
+        f"{proof.acknowledged} acknowledged, {proof.stored} stored, {proof.unanswered} of them unanswered; "
+        f"{len(shipped) - proof.acknowledged} not acknowledged in the end"
+    )
+    for wrong in proof.wrong[:20]:
+        print(f"WRONG: {wrong}")
+    print(
+        "no: " + str(len(proof.wrong)) if proof.wrong else "every acknowledged window is stored exactly once"
+    )
+
+
+def _quantiles(seconds: Sequence[float]) -> str:
+    if not seconds:
+        return "none"
+    p50, p99 = (seconds[int(part * (len(seconds) - 1))] for part in (0.5, 0.99))
+    return f"p50 {p50:.2f} s, p99 {p99:.2f} s, most {seconds[-1]:.2f} s"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for each in fields(Plan):
+        kind = {"int": int, "float": float, "str": str}[str(each.type)]
+        arguments.add_argument(f"--{each.name}", type=kind, default=each.default)
+    plan = Plan(**vars(arguments.parse_args()))
+    try:
+        with tempfile.TemporaryDirectory(prefix="sidelight-swarm-") as folder:
+            outcome = run(plan, Path(folder))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    report(plan, outcome)
+    sys.exit(1 if outcome.proof.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

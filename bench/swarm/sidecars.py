@@ -1,0 +1,280 @@
+"""A process that is thousands of sidecars: each ships a window every so often until it is acknowledged.
+
+What a sidecar does is what `sidelight.sidecar.ship` does, answers and pauses by its own code: the oldest
+windows in one request, a pause that doubles, `Retry-After` obeyed, the same ids again. A connection is kept
+for 15 s after an answer, as aiohttp's is, and a new one goes to any of the collectors, as through a Service.
+A share of the answers is lost: the connection is cut a moment after the request was sent.
+
+Bodies are cheap to make: the stacks of a window are compressed once, and its header is a zstd frame before
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import random
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import uvloop
+import xxhash
+import zstandard
+from ulid import ULID
+
+from sidelight.sidecar.answers import Answer, Outcome, pause, read_answer
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Window, encode
+
+KEPT_SECONDS: Final = 15.0
+BATCH_WINDOWS: Final = 200
+BATCH_BYTES: Final = 8 << 20
+TIMEOUT_SECONDS: Final = 30.0
+BACKOFF_MAX_SECONDS: Final = 60.0
+LOST_WITHIN_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A window of the corpus: compressed stacks, their text's length, and the columns that its digest is
+    of."""
+
+    number: int
+    window: Window
+    packed: bytes
+    text_bytes: int
+    columns: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one process is to do; `first` is the number of its first sidecar."""
+
+    ports: Sequence[int]
+    bodies: Sequence[Body]
+    first: int
+    sidecars: int
+    services: int
+    interval: float
+    seconds: float
+    drain: float
+    lost: float
+    seed: int
+
+
+@dataclass(slots=True)
+class Shipped:
+    """One window: what it was (`body` is a number), when it was ready, and when it was acknowledged, if it
+    was."""
+
+    id: str
+    service: str
+    start_ns: int
+    digest: int
+    body: int
+    ready: float
+    sent: int = 0
+    acknowledged: float | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of it; `answers` counts outcomes, `took` has seconds from a request to its answer."""
+
+    windows: list[Shipped] = field(default_factory=list)
+    answers: Counter[str] = field(default_factory=Counter)
+    took: list[float] = field(default_factory=list)
+    late: float = 0.0
+    cpu: float = 0.0
+
+
+class Link(asyncio.Protocol):
+    """One connection: a request, its answer, and for a while the next."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.answer: asyncio.Future[tuple[int, str | None, bytes]] | None = None
+        self._read = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._read += data
+        head, end, rest = self._read.partition(b"\r\n\r\n")
+        if not end:
+            return
+        lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+        if len(rest) < int(headers.get("content-length", "0")):
+            return
+        self._read = b""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result((int(lines[0].split()[1]), headers.get("retry-after"), rest))
+        if headers.get("connection", "").lower() == "close" and self.transport is not None:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(ConnectionResetError("the connection was closed"))
+
+
+class Sidecar:
+    """One sidecar: its windows that wait, and its connection."""
+
+    def __init__(self, number: int, task: Task, result: Result) -> None:
+        self.luck = random.Random(f"sidecar {task.seed} {number}")
+        self.service = f"service-{number % task.services}"
+        self._pod = f"{self.service}-{number:05d}"
+        self._task = task
+        self._result = result
+        self._link: Link | None = None
+        self._closing: asyncio.TimerHandle | None = None
+        self._waiting: list[tuple[Shipped, bytes, Body]] = []
+        # A service is always sampled from the same part of the corpus.
+        share = max(1, len(task.bodies) // 8)
+        start = number % task.services * 31
+        self._bodies = [task.bodies[(start + at) % len(task.bodies)] for at in range(share)]
+
+    async def run(self, begin: float) -> None:
+        """Take a window every interval from `begin` on (a time of the loop), and ship; then ship what is
+        left."""
+        task, loop = self._task, asyncio.get_running_loop()
+        end = begin + task.seconds
+        due = begin + self.luck.random() * task.interval
+        shipping: asyncio.Task[None] | None = None
+        async with asyncio.TaskGroup() as group:
+            while due < end:
+                await asyncio.sleep(due - loop.time())
+                self._take(due)
+                if shipping is None or shipping.done():
+                    shipping = group.create_task(self._ship(end + task.drain))
+                due += task.interval
+        self._cut()
+
+    def _take(self, due: float) -> None:
+        now, now_ns = asyncio.get_running_loop().time(), time.time_ns()
+        self._result.late = max(self._result.late, now - due)
+        body = self.luck.choice(self._bodies)
+        window = replace(
+            body.window,
+            id=str(ULID.from_bytes((now_ns // 10**6).to_bytes(6, "big") + self.luck.randbytes(10))),
+            labels=Labels({**body.window.labels, "service": self.service, "pod": self._pod}),
+            start_ns=now_ns - body.window.duration_ns,
+        )
+        header = encode([window])
+        digest = xxhash.xxh3_64(header)
+        digest.update(body.columns)
+        one = Shipped(window.id, self.service, window.start_ns, digest.intdigest(), body.number, due)
+        self._result.windows.append(one)
+        self._waiting.append((one, _COMPRESS.compress(header), body))
+
+    async def _ship(self, end: float) -> None:
+        """Send until nothing waits."""
+        loop, attempt = asyncio.get_running_loop(), 0
+        while self._waiting:
+            batch = self._batch()
+            answer = await self._send(batch)
+            self._result.answers[f"{answer.outcome} {answer.reason}".strip()] += 1
+            done = answer.accepted | answer.duplicates
+            if answer.outcome is Outcome.ACCEPTED and done:
+                attempt = 0
+                for one, _, _ in batch:
+                    if one.id in done:
+                        one.acknowledged = loop.time()
+                self._waiting = [each for each in self._waiting if each[0].acknowledged is None]
+                continue
+            attempt += 1
+            wait = max(pause(attempt, BACKOFF_MAX_SECONDS, self.luck.random()), answer.retry_after or 0.0)
+            if loop.time() + wait > end:
+                return
+            await asyncio.sleep(wait)
+
+    def _batch(self) -> list[tuple[Shipped, bytes, Body]]:
+        size, batch = 0, []
+        for each in self._waiting[:BATCH_WINDOWS]:
+            size += each[2].text_bytes
+            if batch and size > BATCH_BYTES:
+                break
+            batch.append(each)
+        return batch
+
+    async def _send(self, batch: list[tuple[Shipped, bytes, Body]]) -> Answer:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        content = b"".join(part for _, header, body in batch for part in (header, body.packed))
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                link = await self._connected()
+                link.answer = loop.create_future()
+                assert link.transport is not None
+                for one, _, _ in batch:
+                    one.sent += 1
+                link.transport.write(_HEAD % len(content) + content)
+                if self.luck.random() < self._task.lost:
+                    await asyncio.sleep(self.luck.random() * LOST_WITHIN_SECONDS)
+                    raise ConnectionAbortedError("its answer was lost")
+                status, retry_after, told = await link.answer
+        except TimeoutError:
+            self._cut()
+            return Answer(Outcome.UNREACHABLE, stored=None, reason="no answer in time")
+        except ConnectionAbortedError as error:
+            self._cut()
+            return Answer(Outcome.UNREACHABLE, stored=None, reason=str(error))
+        except OSError as error:
+            self._cut()
+            return Answer(Outcome.UNREACHABLE, stored=None, reason=type(error).__name__)
+        self._result.took.append(loop.time() - start)
+        self._closing = loop.call_later(KEPT_SECONDS, self._cut)
+        return read_answer(status, retry_after, told, datetime.now(UTC)).to(
+            frozenset(one.id for one, _, _ in batch)
+        )
+
+    async def _connected(self) -> Link:
+        if self._closing is not None:
+            self._closing.cancel()
+        if self._link is None or self._link.transport is None:
+            port = self.luck.choice(self._task.ports)
+            _, self._link = await asyncio.get_running_loop().create_connection(Link, "127.0.0.1", port)
+        return self._link
+
+    def _cut(self) -> None:
+        if self._link is not None and self._link.transport is not None:
+            self._link.answer = None
+            self._link.transport.abort()
+        self._link = None
+
+
+_COMPRESS: Final = zstandard.ZstdCompressor(level=3)
+_HEAD: Final = (
+    b"POST /api/v1/windows HTTP/1.1\r\nHost: collector\r\nContent-Encoding: zstd\r\n"
+    b"Content-Type: application/vnd.sidelight.windows\r\nContent-Length: %d\r\n\r\n"
+)
+
+
+async def swarm(task: Task) -> Result:
+    """All sidecars of one process, from their first window to the last acknowledgement."""
+    result = Result()
+    begin = asyncio.get_running_loop().time()
+    async with asyncio.TaskGroup() as group:
+        for number in range(task.first, task.first + task.sidecars):
+            group.create_task(Sidecar(number, task, result).run(begin))
+    result.cpu = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    return result
+
+
+def main() -> None:
+    """Do the task in the file named first, and write what came of it to the second."""
+    task = pickle.loads(Path(sys.argv[1]).read_bytes())
+    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        result = runner.run(swarm(task))
+        Path(sys.argv[2]).write_bytes(pickle.dumps(result))

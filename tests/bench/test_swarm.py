@@ -1,0 +1,123 @@
+"""A small swarm on real collectors and a real S3 server: nothing is lost, and a loss would be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from bench.corpus import Corpus, Shape
+from bench.swarm.__main__ import Outcome, Plan, run
+from bench.swarm.proof import prove
+from bench.swarm.sidecars import Body, Shipped
+from sidelight.collector.store.hashed import HashedWindow
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.segments import write_hashed_segment
+
+COMPACTING = "--compact-interval-seconds 1 --compact-segments 2 --flush-seconds 0.5"
+SMALL = Plan(
+    sidecars=300,
+    interval=3,
+    seconds=9,
+    drain=40,
+    services=5,
+    collectors=2,
+    processes=2,
+    lost=0.1,
+    bodies=24,
+    options=COMPACTING,
+)
+
+
+@pytest.fixture(scope="module")
+def swarmed(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run(SMALL, tmp_path_factory.mktemp("swarm"), say=lambda _: None)
+
+
+def test_every_window_is_acknowledged_and_stored_exactly_once(swarmed: Outcome) -> None:
+    shipped = swarmed.shipped
+    assert len(shipped) == 300 * 3
+    assert swarmed.proof.wrong == []
+    assert swarmed.proof.acknowledged == swarmed.proof.stored == len(shipped)
+
+
+def test_answers_were_lost_and_windows_sent_again_to_any_collector(swarmed: Outcome) -> None:
+    assert sum(result.answers["unreachable its answer was lost"] for result in swarmed.results) > 0
+    assert any(one.sent > 1 for one in swarmed.shipped)
+    assert swarmed.metrics["sidelight_windows_accepted_total"] >= len(swarmed.shipped)
+
+
+def test_compaction_ran_meanwhile(swarmed: Outcome) -> None:
+    assert swarmed.metrics["sidelight_compacted_windows_total"] > 0
+    assert swarmed.metrics["sidelight_compaction_errors_total"] == 0
+
+
+def test_the_api_counts_what_was_sent(swarmed: Outcome) -> None:
+    assert swarmed.services["basis"]["windows"] == len(swarmed.shipped)
+    assert sum(one["samples"] for one in swarmed.services["services"]) == swarmed.proof.samples
+
+
+Stored = tuple[Sequence[HashedWindow], list[Shipped], list[Body]]
+
+
+@pytest.fixture
+def stored() -> Stored:
+    """Windows, as what they were shipped as, all acknowledged."""
+    rows = list(Corpus(Shape(pods=2, days=0.002, versions=1, stacks=20, distinct=200)).windows())
+    bodies, shipped = [], []
+    for at, row in enumerate(rows):
+        columns = b"".join(column.tobytes() for column in (row.hashes, row.idle, row.running, row.gil))
+        bodies.append(Body(at, row.window, b"", 0, columns))
+        start_ns = row.window.start_ns
+        shipped.append(Shipped(row.window.id, "shop", start_ns, row.digest, at, 0.0, acknowledged=1.0))
+    assert len(rows) == 4
+    return rows, shipped, bodies
+
+
+def test_the_proof_holds_for_windows_that_lie_in_two_segments(stored: Stored) -> None:
+    rows, shipped, bodies = stored
+    store = MemoryStore()
+    write_hashed_segment(store, rows[:3])
+    write_hashed_segment(store, rows[2:])
+    proof = prove(store, shipped, bodies)
+    assert (proof.wrong, proof.stored, proof.repeated) == ([], 4, 1)
+    assert proof.samples == 4 * 6000
+
+
+def test_the_proof_names_a_window_that_is_not_stored(stored: Stored) -> None:
+    rows, shipped, bodies = stored
+    store = MemoryStore()
+    write_hashed_segment(store, rows[1:])
+    assert prove(store, shipped, bodies).wrong == [f"{rows[0].window.id} was acknowledged and is not stored"]
+    shipped[0].acknowledged = None
+    assert prove(store, shipped, bodies).wrong == []
+
+
+def test_the_proof_names_a_window_that_was_never_sent(stored: Stored) -> None:
+    rows, shipped, bodies = stored
+    store = MemoryStore()
+    write_hashed_segment(store, rows)
+    assert prove(store, shipped[1:], bodies).wrong == [f"{rows[0].window.id} was never sent"]
+
+
+def test_the_proof_names_a_window_with_other_samples_or_another_head(stored: Stored) -> None:
+    rows, shipped, bodies = stored
+    store = MemoryStore()
+    write_hashed_segment(store, rows)
+    counted = bodies[0].columns[:-8] + b"\1" * 8
+    wrong = prove(store, shipped, [replace(bodies[0], columns=counted), *bodies[1:]]).wrong
+    assert wrong == [f"{rows[0].window.id} has other samples than it was sent with"]
+    shipped[0].digest ^= 1
+    wrong = prove(store, shipped, bodies).wrong
+    assert wrong == [f"{rows[0].window.id} has another digest, service or start than it was sent with"]
+
+
+def test_the_proof_names_stacks_without_frames(stored: Stored) -> None:
+    rows, shipped, bodies = stored
+    store = MemoryStore()
+    ref, other = (write_hashed_segment(store, part) for part in (rows[:2], rows[2:]))
+    store.put(ref.key("stacks"), store.get(other.key("stacks")))
+    missing = {h for row in rows[:2] for h in row.hashes} - {h for row in rows[2:] for h in row.hashes}
+    assert missing
+    assert prove(store, shipped, bodies).wrong == [f"{len(missing)} stacks of shop have no frames"]
