@@ -243,6 +243,7 @@ def report(plan: Plan, outcome: Outcome) -> None:
     print(f"answers: {', '.join(f'{many} {what}' for what, many in answers.most_common())}")
     print(f"from a request to its answer: {_quantiles(took)}")
     print(f"from a window's end to its acknowledgement, lost answers and all: {_quantiles(waits)}")
+    print(f"the same p99 in each tenth of the time: {_tenths(plan, shipped)} s")
     print(f"sidecars were late by {max(result.late for result in outcome.results) * 1000:.0f} ms at most")
     for what, one in watched.items():
         cost = one.used * 1000 / max(len(shipped), 1)
@@ -265,6 +266,17 @@ def report(plan: Plan, outcome: Outcome) -> None:
     print(
         "no: " + str(len(proof.wrong)) if proof.wrong else "every acknowledged window is stored exactly once"
     )
+
+
+def _tenths(plan: Plan, shipped: Sequence[Shipped]) -> str:
+    """The p99 of windows that were ready in each tenth of the time."""
+    begin = min(one.ready for one in shipped)
+    parts: list[list[float]] = [[] for _ in range(10)]
+    for one in shipped:
+        if one.acknowledged is not None:
+            at = min(int(10 * (one.ready - begin) / plan.seconds), 9)
+            parts[at].append(one.acknowledged - one.ready)
+    return " ".join(f"{sorted(part)[int(0.99 * (len(part) - 1))]:.1f}" if part else "-" for part in parts)
 
 
 def _quantiles(seconds: Sequence[float]) -> str:
