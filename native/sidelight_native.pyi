@@ -1,6 +1,9 @@
 """Samples running Python processes in one thread of its own and counts what it finds."""
 
+from collections.abc import Sequence
 from typing import Literal, final
+
+from typing_extensions import Buffer
 
 PY_SPY_VERSION: str
 __version__: str
@@ -147,6 +150,44 @@ class Timeline:
     @property
     def dropped(self) -> int:
         """Samples that made room for newer ones since sampling began."""
+
+def fold(
+    body: bytes, start: int = 0, *, remark: str | None = None, max_stacks: int, max_depth: int
+) -> tuple[bytes, bytes, bytes, bytes, list[str], int, int, int, int | None]:
+    """The stacks of the folded lines from `start` on, each once, in ascending order of hash and then of text.
+
+    A line that begins with `#` ends them; with a `remark` none does, and lines that begin with that text are
+    passed over. Returns the columns hash (XXH3 64-bit, seed 0), idle, running and gil as 64-bit integers in
+    the machine's order, the stacks, all samples, those whose stack is clipped, how many lines were read and
+    where the next header begins. Stacks deeper than `max_depth` are clipped, those without samples left out.
+
+    Raises ValueError for a line that is not a stack and a count, and beyond `max_stacks`.
+    """
+
+@final
+class Pool:
+    """Stacks of frames, numbered from 0, and the call trees that they make; safe in threads.
+
+    Columns are contiguous buffers as Arrow has them: 32-bit offsets and codes, 64-bit counts. Stack 0 is one
+    frame, `first`. Without `lines` frames go without their line numbers.
+    """
+
+    def __new__(cls, first: str, *, lines: bool) -> Pool: ...
+    def __len__(self) -> int: ...
+    def take(self, offsets: Buffer, codes: Buffer, word_offsets: Buffer, words: Buffer, rows: Buffer) -> None:
+        """Add these rows of a column of lists of words.
+
+        Raises ValueError for columns that do not fit each other; the pool is of no use after that.
+        """
+    def draw(
+        self, sides: Sequence[tuple[Buffer, Buffer, Buffer]], most: int
+    ) -> tuple[list[str], list[int], list[int], list[list[int]], list[list[int]], int, int] | None:
+        """The call tree of sides, given as columns of stack numbers, samples and ns that a sample stands for.
+
+        Returns names, the level and the name of each node in pre-order, for each side the samples and
+        microseconds that ended there, how many nodes there were and how many were dropped to keep the
+        heaviest `most`. None if samples or nanoseconds add up to more than 63 bits.
+        """
 
 def escape(text: str) -> str:
     """Escape a frame text as the stacks of a batch are escaped."""

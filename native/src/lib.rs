@@ -14,9 +14,12 @@ pub mod counts;
 pub mod engine;
 pub mod entering;
 pub mod escape;
+pub mod folded;
 pub mod frames;
 pub mod gil;
 pub mod holder;
+#[cfg(feature = "extension-module")]
+mod kernel;
 pub mod layout;
 pub mod lines;
 pub mod linkage;
@@ -44,6 +47,7 @@ pub mod target;
 pub mod text;
 pub mod threads;
 pub mod tick;
+pub mod trie;
 pub mod waits;
 pub mod watch;
 
@@ -53,6 +57,8 @@ mod sidelight_native {
     use pyo3::exceptions::{PyRuntimeError, PyValueError};
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::kernel::{fold, Pool};
     #[pymodule_export]
     use crate::session::{Batch, Engine, Session, Timeline};
 

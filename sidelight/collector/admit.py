@@ -9,22 +9,19 @@ from typing import Final
 
 from ulid import ULID
 
-from sidelight.collector.store.hashed import HashedWindow, hashed
+from sidelight.collector import parsing
+from sidelight.collector.store.hashed import HashedWindow, named
 from sidelight.collector.times import parse_time
 from sidelight.collector.unpack import unpack
 from sidelight.stacks.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
-from sidelight.stacks.folded import numbered, parse_lines
-from sidelight.stacks.frames import TRUNCATED
 from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Limits, Quality, Window, decode, is_window_id
+from sidelight.stacks.window import Limits, Quality, Window, is_window_id
 
 SECOND_NS: Final = 10**9
 LINE_BYTES: Final = 64
 """What a line of text counts as at least: decoded, the shortest takes four times as much memory."""
 DEFAULT_RATE_HZ: Final = "100"
 _PARAMETERS: Final = ("id", "rate", "start", "duration")
-_PY_SPY_SAYS: Final = "py-spy> "
-"""Begins what `py-spy record -o /dev/stdout` says of itself between its stacks; no frame of Python's does."""
 
 
 class ClockSkew(SidelightError):
@@ -85,12 +82,12 @@ def admit(arrival: Arrival, rules: Admission) -> Admitted:
     if "service" in arrival.query or text.lstrip()[:1] != b"#":
         windows = [_folded(text, arrival.query, arrival.now_ns, rules.limits)]
     else:
-        windows = decode(text, rules.limits)
+        windows = parsing.windows(text, rules.limits)
     if not windows:
         raise BadHeader(1, "the body holds no window")
-    for window in windows:
-        check_clock(window, arrival.now_ns, rules)
-    return Admitted([hashed(window) for window in windows], len(text), held_bytes)
+    for row in windows:
+        check_clock(row.window, arrival.now_ns, rules)
+    return Admitted(windows, len(text), held_bytes)
 
 
 def too_many_lines(max_bytes: int) -> LimitExceeded:
@@ -119,9 +116,8 @@ def check_clock(window: Window, now_ns: int, rules: Admission) -> None:
         )
 
 
-def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) -> Window:
-    lines = ((number, line) for number, line in numbered(text) if not line.startswith(_PY_SPY_SAYS))
-    counts = parse_lines(lines, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
+def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) -> HashedWindow:
+    counted = parsing.profile(text, limits)
     if "service" not in query:
         raise BadLabel(
             "the label `service` is missing",
@@ -130,12 +126,11 @@ def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) 
     labels = Labels.check({name: query[name] for name in query if name not in _PARAMETERS}, limits.labels)
     rate_hz = _number("rate", query.get("rate", DEFAULT_RATE_HZ), Decimal("0.1"), Decimal(10_000))
     period_ns = int(SECOND_NS / rate_hz)
-    total = sum(count.wall for count in counts.values())
     longest = Decimal(limits.max_duration_ns) / SECOND_NS
     if "duration" in query:
         duration_ns = int(_number("duration", query["duration"], Decimal("0.001"), longest) * SECOND_NS)
     else:
-        duration_ns = min(max(total, 1) * period_ns, limits.max_duration_ns)
+        duration_ns = min(max(counted.samples, 1) * period_ns, limits.max_duration_ns)
     if "start" in query:
         start_ns = parse_time(query["start"], parameter="start", now_ns=now_ns)
     else:
@@ -143,11 +138,10 @@ def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) 
     window_id = query.get("id") or str(ULID.from_timestamp(now_ns / SECOND_NS))
     if not is_window_id(window_id):
         raise BadParameter(f"id={window_id[:80]!r} is not a ULID", hint="Leave it out to have one made.")
-    states = any(count.idle or count.gil for count in counts.values())
-    truncated = sum(count.wall for stack, count in counts.items() if TRUNCATED in stack.split(";"))
-    missing = () if states else ("idle", "gil")
-    quality = Quality(samples=total, truncated=truncated, missing_states=missing)
-    return Window(window_id, labels, start_ns, duration_ns, period_ns, counts, quality)
+    missing = () if any(counted.idle) or any(counted.gil) else ("idle", "gil")
+    quality = Quality(samples=counted.samples, truncated=counted.clipped, missing_states=missing)
+    window = Window(window_id, labels, start_ns, duration_ns, period_ns, {}, quality)
+    return named(window, counted)
 
 
 def _number(name: str, text: str, least: Decimal, most: Decimal) -> Decimal:

@@ -13,7 +13,7 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__
-from sidelight.collector import ui
+from sidelight.collector import kernel, ui
 from sidelight.collector.activity import Activity
 from sidelight.collector.admit import Admission
 from sidelight.collector.api.routes import routes as api_routes
@@ -58,6 +58,7 @@ def main(settings: Settings) -> int:
     Raises SidelightError for whatever keeps it from starting.
     """
     _log.info("starting", version=__version__, **shown(settings))
+    _tell(kernel.status())
     tokens = Tokens(read_tokens(settings.write_tokens_file), read_tokens(settings.read_tokens_file))
     store = open_store(
         settings.store, s3_endpoint=settings.s3_endpoint, timeout_seconds=settings.store_timeout_seconds
@@ -184,6 +185,13 @@ async def recall(recent: RecentIds, store: ObjectStore, stop: asyncio.Event) -> 
         return
     recent.recall(ids)
     _log.info("ids of earlier windows recalled", windows=len(recent))
+
+
+def _tell(used: kernel.Status) -> None:
+    if used.native:
+        _log.info("native kernel in use", version=used.version)
+    else:
+        _log.warning("native kernel not in use", cause=used.reason, hint=used.hint)
 
 
 def _first(failures: ExceptionGroup[Exception]) -> Exception:

@@ -126,16 +126,21 @@ def decode(body: bytes, limits: Limits | None = None) -> list[Window]:
     header = _first_header(lines)
     while header is not None:
         if len(windows) == limits.max_windows:
-            raise LimitExceeded(
-                f"more than {limits.max_windows} windows in one request",
-                reason=Reason.TOO_MANY_WINDOWS,
-                hint="Send fewer windows at once.",
-            )
+            raise too_many_windows(limits.max_windows)
         part = _Part(lines)
         counts = parse_lines(part, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
-        windows.append(_window(*header, counts, limits))
+        windows.append(replace(read_header(*header, limits, clipped=clipped(counts)), counts=counts))
         header = part.next_header
     return windows
+
+
+def too_many_windows(most: int) -> LimitExceeded:
+    """The refusal of a body with more windows than allowed."""
+    return LimitExceeded(
+        f"more than {most} windows in one request",
+        reason=Reason.TOO_MANY_WINDOWS,
+        hint="Send fewer windows at once.",
+    )
 
 
 def is_window_id(text: str) -> bool:
@@ -182,7 +187,11 @@ def _header(window: Window) -> str:
     return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=dict)
 
 
-def _window(number: int, line: bytes, counts: dict[Stack, Counts], limits: Limits) -> Window:
+def read_header(number: int, line: bytes, limits: Limits, *, clipped: int = 0) -> Window:
+    """A window as its header line says, its stacks left out, of which so many samples are `clipped`.
+
+    Raises BadHeader with the line's number, BadLabel, or LimitExceeded.
+    """
     try:
         raw = json.loads(line[1:])
     except (ValueError, RecursionError) as error:
@@ -203,12 +212,12 @@ def _window(number: int, line: bytes, counts: dict[Stack, Counts], limits: Limit
         raise BadHeader(number, "`period_ns` must be above 0 and at most 10^10")
     labels = Labels.check(raw.get("labels"), limits.labels)
     quality = _quality(number, raw.get("quality", {}))
-    if (clipped := _clipped(counts)) > quality.truncated:
+    if clipped > quality.truncated:
         quality = replace(quality, truncated=clipped)
-    return Window(raw["id"], labels, start, duration, period, counts, quality)
+    return Window(raw["id"], labels, start, duration, period, {}, quality)
 
 
-def _clipped(counts: Mapping[Stack, Counts]) -> int:
+def clipped(counts: Mapping[Stack, Counts]) -> int:
     """Samples whose stack was clipped, here or before."""
     return sum(
         count.wall for stack, count in counts.items() if TRUNCATED in stack and TRUNCATED in split(stack)

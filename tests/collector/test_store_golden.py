@@ -49,7 +49,8 @@ def test_windows_of_format_1_say_how_long_they_held_the_process_up() -> None:
 @pytest.mark.parametrize("name", ["1", "1-stops"])
 def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
     store = DirectoryStore(Path(shutil.copytree(GOLDEN / f"store-{name}", tmp_path / "store")))
-    windows = [hashed(window) for window in decode((GOLDEN / f"window-{name}.folded").read_bytes())]
+    sent = decode((GOLDEN / f"window-{name}.folded").read_bytes())
+    windows = [hashed(window) for window in sent]
     assert verify(store).format == 1
     (ref,) = list_segments(store, 0, 2**63 - 1)
     assert ref == segment_ref(windows)
@@ -61,9 +62,7 @@ def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
         (row["wid"], stacks[row["h"]]): Counts(row["idle"], row["running"], row["gil"])
         for row in read_segment(store, ref, "samples").to_pylist()
     }
-    assert found == {
-        (row.window.id, stack): row.window.counts[stack] for row in windows for stack in row.stacks
-    }
+    assert found == {(one.id, stack): count for one in sent for stack, count in one.counts.items()}
     for row in windows:
         stored, quality = profiles[row.window.id], row.window.quality
         assert stored["digest"] == row.digest

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import xxhash
 
+from sidelight.stacks.counts import Counts
 from sidelight.stacks.errors import LimitExceeded
 from sidelight.stacks.folded import Stack
-from sidelight.stacks.window import Window, encode
+from sidelight.stacks.window import Window, clipped, encode
 
 MAX_THREAD_TIME_NS: Final = 10**17
 """Three years, or an hour of 27,000 busy threads."""
 MAX_SAMPLES: Final = 10**12
 """As many at 10 kHz."""
+_MAX_INT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The stacks of a window that were counted, named, in ascending order of hash and then of text.
+
+    `samples` are all of them, `clipped` those whose stack was clipped. A count beyond 2^63-1 stands as that: its
+    window is refused anyway.
+    """
+
+    hashes: array[int]
+    idle: array[int]
+    running: array[int]
+    gil: array[int]
+    stacks: Sequence[Stack]
+    samples: int
+    clipped: int
 
 
 @dataclass(frozen=True, slots=True)
 class HashedWindow:
-    """One window, its columns aligned and in ascending order of hash.
+    """One window, its columns aligned and in ascending order of hash; `window` has no stacks of its own.
 
     `digest` is the XXH3 64-bit hash of the window's header line in its canonical form (as `encode` writes it)
     followed by the columns hashes, idle, running and gil as little-endian 64-bit integers: equal for equal
@@ -42,31 +61,49 @@ def stack_hash(stack: str) -> int:
     return xxhash.xxh3_64_intdigest(stack.encode())
 
 
+def columns(counts: Mapping[Stack, Counts]) -> Columns:
+    """Name stacks, and leave out those counted zero times."""
+    by_hash = sorted((stack_hash(stack), stack) for stack, count in counts.items() if any(count))
+    stacks = [stack for _, stack in by_hash]
+    rows = [counts[stack] for stack in stacks]
+    samples = sum(map(sum, rows))
+    if samples > _MAX_INT:
+        rows = [Counts(*(min(count, _MAX_INT) for count in row)) for row in rows]
+    return Columns(
+        array("Q", [h for h, _ in by_hash]),
+        array("q", [row[0] for row in rows]),
+        array("q", [row[1] for row in rows]),
+        array("q", [row[2] for row in rows]),
+        stacks,
+        samples,
+        clipped(counts),
+    )
+
+
 def hashed(window: Window) -> HashedWindow:
-    """Name the stacks of a window and leave out those counted zero times.
+    """A window with its stacks named. Raises LimitExceeded as `named` does."""
+    return named(replace(window, counts={}), columns(window.counts))
+
+
+def named(window: Window, found: Columns) -> HashedWindow:
+    """A window without stacks, and its stacks.
 
     Raises LimitExceeded for more samples, or more time, than a process can give in a window: sums of sums
     must fit 63 bits.
     """
-    samples = window.total.wall
-    if samples > MAX_SAMPLES:
+    if found.samples > MAX_SAMPLES:
         raise LimitExceeded(
-            f"window {window.id} claims {samples} samples, more than {MAX_SAMPLES:.0e}",
+            f"window {window.id} claims {found.samples} samples, more than {MAX_SAMPLES:.0e}",
             hint="Counts are samples, not nanoseconds.",
         )
-    if samples * window.period_ns > MAX_THREAD_TIME_NS:
+    if found.samples * window.period_ns > MAX_THREAD_TIME_NS:
         raise LimitExceeded(
             f"window {window.id} claims more than {MAX_THREAD_TIME_NS:.0e} ns of thread time",
             hint="Samples times period is the time that threads spent in the window: check `period_ns`.",
         )
-    by_hash = sorted((stack_hash(stack), stack) for stack, count in window.counts.items() if any(count))
-    hashes = array("Q", [h for h, _ in by_hash])
-    stacks = [stack for _, stack in by_hash]
-    counts = [window.counts[stack] for stack in stacks]
-    idle = array("q", [count[0] for count in counts])
-    running = array("q", [count[1] for count in counts])
-    gil = array("q", [count[2] for count in counts])
-    digest = xxhash.xxh3_64(encode([replace(window, counts={})]))
-    for column in (hashes, idle, running, gil):
+    digest = xxhash.xxh3_64(encode([window]))
+    for column in (found.hashes, found.idle, found.running, found.gil):
         digest.update(column)
-    return HashedWindow(window, digest.intdigest(), hashes, idle, running, gil, stacks)
+    return HashedWindow(
+        window, digest.intdigest(), found.hashes, found.idle, found.running, found.gil, found.stacks
+    )

@@ -1,0 +1,145 @@
+//! The Python face of `folded` and `trie`. What takes time runs without the GIL.
+
+use crate::folded::{fold as read, Between, Limits};
+use crate::trie;
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use std::sync::{Mutex, PoisonError};
+
+/// What `fold` gives: hashes, idle, running, gil (64-bit integers in the machine's order), stacks, samples, clipped
+/// samples, lines, where the next header begins.
+type Folded<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyList>,
+    u128,
+    u128,
+    usize,
+    Option<usize>,
+);
+
+#[pyfunction]
+#[pyo3(signature = (body, start = 0, *, remark = None, max_stacks, max_depth))]
+pub fn fold<'py>(
+    py: Python<'py>,
+    body: &Bound<'py, PyBytes>,
+    start: usize,
+    remark: Option<&str>,
+    max_stacks: usize,
+    max_depth: usize,
+) -> PyResult<Folded<'py>> {
+    let bytes = body.as_bytes();
+    let limits = Limits { stacks: max_stacks, depth: max_depth };
+    let folded = py
+        .detach(|| read(bytes, start, remark.map_or(Between::Headers, Between::Remarks), limits))
+        .map_err(|refused| PyValueError::new_err(format!("line {} cannot be read", refused.0)))?;
+    let column = |of: &dyn Fn(&crate::folded::Counted<'_>) -> [u8; 8]| {
+        PyBytes::new(py, &folded.stacks.iter().flat_map(of).collect::<Vec<u8>>())
+    };
+    Ok((
+        column(&|one| one.hash.to_ne_bytes()),
+        column(&|one| one.counts[0].to_ne_bytes()),
+        column(&|one| one.counts[1].to_ne_bytes()),
+        column(&|one| one.counts[2].to_ne_bytes()),
+        PyList::new(py, folded.stacks.iter().map(|one| one.text.as_ref()))?,
+        folded.samples,
+        folded.clipped,
+        folded.lines,
+        folded.next,
+    ))
+}
+
+/// Names, level, name, for each side samples and microseconds, nodes there were, and nodes dropped.
+type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, usize, usize);
+
+#[pyclass(frozen, module = "sidelight_native")]
+pub struct Pool(Mutex<trie::Pool>);
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (first, *, lines))]
+    fn new(first: &str, lines: bool) -> Pool {
+        Pool(Mutex::new(trie::Pool::new(first, lines)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.lock().stacks()
+    }
+
+    fn take(
+        &self,
+        py: Python<'_>,
+        offsets: Column<i32>,
+        codes: Column<i32>,
+        word_offsets: Column<i32>,
+        words: Column<u8>,
+        rows: Column<i32>,
+    ) -> PyResult<()> {
+        let words = trie::Texts { offsets: word_offsets.slice(), bytes: words.slice() };
+        let lists = trie::Lists { offsets: offsets.slice(), codes: codes.slice(), words };
+        let rows = rows.slice();
+        py.detach(|| self.lock().take(lists, rows)).map_err(|_| broken())
+    }
+
+    fn draw(
+        &self,
+        py: Python<'_>,
+        sides: Vec<(Column<i32>, Column<i64>, Column<i64>)>,
+        most: usize,
+    ) -> PyResult<Option<Drawn>> {
+        let sides: Vec<trie::Side<'_>> = sides
+            .iter()
+            .map(|(stacks, samples, periods)| trie::Side {
+                stacks: stacks.slice(),
+                samples: samples.slice(),
+                periods: periods.slice(),
+            })
+            .collect();
+        let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| broken())?;
+        Ok(drawn.map(|drawn| {
+            let trie::Drawn { names, level, name, samples, microseconds, whole, dropped } = drawn;
+            (names, level, name, samples, microseconds, whole, dropped)
+        }))
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> std::sync::MutexGuard<'_, trie::Pool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn broken() -> PyErr {
+    PyValueError::new_err("the columns do not fit each other")
+}
+
+/// Numbers in somebody else's memory, held for as long as this.
+struct Column<T: Element>(PyBuffer<T>);
+
+impl<T: Element> Column<T> {
+    fn slice(&self) -> &[T] {
+        match self.0.item_count() {
+            0 => &[],
+            // SAFETY: the buffer is contiguous, aligned and of this type (checked when it was taken) and held. Nobody
+            // writes to it meanwhile: it is a column of an Arrow array, which does not change once it is made.
+            count => unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), count) },
+        }
+    }
+}
+
+impl<'a, 'py, T: Element> FromPyObject<'a, 'py> for Column<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Column<T>> {
+        let buffer = PyBuffer::get(&object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyValueError::new_err("a column is contiguous"));
+        }
+        Ok(Column(buffer))
+    }
+}

@@ -1,0 +1,355 @@
+//! Stacks of frames into the call tree that is drawn, in columns.
+//!
+//! `sidelight.collector.query.drawing` has the same in Python (over `sidelight.stacks.tree`), which says what each
+//! number is; a test holds the two together. Here the order comes first: once the stacks are sorted by the text of
+//! their frames, each shares with the one before it just the path from the root that both have, so that nodes come
+//! in pre-order, no node is ever looked for, and nothing recurses.
+
+use std::collections::HashMap;
+
+const ROOT: &str = "total";
+const OTHER: &str = "(other)";
+const NONE: u32 = u32::MAX;
+
+/// Whole numbers up to this are floating point numbers to the last digit.
+const EXACT: u64 = 1 << 53;
+
+/// Columns that do not fit each other.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// A column of texts as Arrow has it: text i is the bytes from offset i to the next.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    pub offsets: &'a [i32],
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Texts<'a> {
+    fn get(&self, at: usize) -> Result<&'a str, Broken> {
+        let bytes = self.bytes.get(span(self.offsets, at)?).ok_or(Broken)?;
+        std::str::from_utf8(bytes).map_err(|_| Broken)
+    }
+}
+
+/// A column of lists of words as Arrow has it: list i is the codes from offset i to the next.
+#[derive(Clone, Copy)]
+pub struct Lists<'a> {
+    pub offsets: &'a [i32],
+    pub codes: &'a [i32],
+    pub words: Texts<'a>,
+}
+
+fn span(offsets: &[i32], at: usize) -> Result<std::ops::Range<usize>, Broken> {
+    let bound = |at: usize| offsets.get(at).and_then(|&bound| usize::try_from(bound).ok()).ok_or(Broken);
+    Ok(bound(at)?..bound(at + 1)?)
+}
+
+/// What is drawn of one side: rows of a stack's number, samples and the time that one stands for.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    pub stacks: &'a [i32],
+    pub samples: &'a [i64],
+    pub periods: &'a [i64],
+}
+
+/// Stacks, each with a number, of frames whose texts are kept once.
+pub struct Pool {
+    lines: bool,
+    texts: Vec<Box<str>>,
+    known: HashMap<Box<str>, u32>,
+    frames: Vec<u32>,
+    /// Where in `frames` each stack ends.
+    ends: Vec<usize>,
+    root: u32,
+    other: u32,
+}
+
+impl Pool {
+    /// A pool whose stack 0 is this frame alone. Without `lines` frames are taken without their line numbers.
+    pub fn new(first: &str, lines: bool) -> Pool {
+        let (texts, known, frames) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut pool = Pool { lines, texts, known, frames, ends: vec![1], root: 0, other: 0 };
+        pool.root = pool.word(ROOT);
+        pool.other = pool.word(OTHER);
+        let first = pool.word(first);
+        pool.frames.push(first);
+        pool
+    }
+
+    pub fn stacks(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Adds these rows of a column of stacks, numbered on from those that are here.
+    pub fn take(&mut self, lists: Lists<'_>, rows: &[i32]) -> Result<(), Broken> {
+        let mut own = vec![NONE; lists.words.offsets.len().saturating_sub(1)];
+        for &row in rows {
+            let codes = lists.codes.get(span(lists.offsets, usize::try_from(row).map_err(|_| Broken)?)?);
+            for &code in codes.ok_or(Broken)? {
+                let at = usize::try_from(code).map_err(|_| Broken)?;
+                let word = *own.get(at).ok_or(Broken)?;
+                let word = if word == NONE { self.folded(lists.words.get(at)?) } else { word };
+                own[at] = word;
+                self.frames.push(word);
+            }
+            self.ends.push(self.frames.len());
+        }
+        Ok(())
+    }
+
+    /// The tree of these sides, of its heaviest nodes if it has more than `most`. None if what it adds up to
+    /// does not fit 63 bits.
+    pub fn draw(&self, sides: &[Side<'_>], most: usize) -> Result<Option<Drawn>, Broken> {
+        let Some(tree) = self.tree(sides)? else { return Ok(None) };
+        let nodes = tree.level.len();
+        if nodes <= most {
+            return Ok(Some(self.named(&tree, nodes, 0)));
+        }
+        let kept = pruned(&tree, &heaviest(&tree, most.max(1)), self.other);
+        Ok(Some(self.named(&kept, nodes, nodes - most.max(1))))
+    }
+
+    fn word(&mut self, text: &str) -> u32 {
+        if let Some(&word) = self.known.get(text) {
+            return word;
+        }
+        let word = self.texts.len() as u32;
+        self.texts.push(text.into());
+        self.known.insert(text.into(), word);
+        word
+    }
+
+    fn folded(&mut self, text: &str) -> u32 {
+        match if self.lines { None } else { without_line(text) } {
+            Some(function) => self.word(&function),
+            None => self.word(text),
+        }
+    }
+
+    fn stack(&self, number: usize) -> &[u32] {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.frames[start..self.ends[number]]
+    }
+
+    fn tree(&self, sides: &[Side<'_>]) -> Result<Option<Tree>, Broken> {
+        let mut weights = vec![vec![(0, 0); self.stacks()]; sides.len()];
+        let mut seen = vec![false; self.stacks()];
+        for (side, weights) in sides.iter().zip(&mut weights) {
+            let Some(()) = weigh(side, weights, &mut seen)? else { return Ok(None) };
+        }
+        let mut by_text: Vec<u32> = (0..self.texts.len() as u32).collect();
+        by_text.sort_unstable_by_key(|&word| &self.texts[word as usize]);
+        let mut rank = vec![0; by_text.len()];
+        by_text.iter().zip(0u32..).for_each(|(&word, at)| rank[word as usize] = at);
+        let ranked: Vec<u32> = self.frames.iter().map(|&word| rank[word as usize]).collect();
+        let frames = |number: usize| {
+            let start = if number == 0 { 0 } else { self.ends[number - 1] };
+            &ranked[start..self.ends[number]]
+        };
+        let mut order: Vec<usize> = (0..self.stacks()).filter(|&number| seen[number]).collect();
+        order.sort_unstable_by(|&one, &other| frames(one).cmp(frames(other)));
+
+        let mut tree = Tree::new(sides.len());
+        let root = tree.put(0, self.root);
+        let mut path: Vec<usize> = Vec::new();
+        let mut before: &[u32] = &[];
+        for number in order {
+            let here = frames(number);
+            path.truncate(here.iter().zip(before).take_while(|(one, other)| one == other).count());
+            for &word in &self.stack(number)[path.len()..] {
+                path.push(tree.put(path.len() as u32 + 1, word));
+            }
+            let leaf = *path.last().unwrap_or(&root);
+            for (own, weights) in tree.own.iter_mut().zip(&weights) {
+                // What all rows add up to was seen to fit.
+                own[leaf].0 += weights[number].0;
+                own[leaf].1 += weights[number].1;
+            }
+            before = here;
+        }
+        Ok(Some(tree))
+    }
+
+    /// A tree as it is told: names in the order in which nodes use them, time in microseconds.
+    fn named(&self, tree: &Tree, whole: usize, dropped: usize) -> Drawn {
+        let mut code = vec![NONE; self.texts.len()];
+        let mut names: Vec<String> = Vec::new();
+        let mut numbered = |word: u32| {
+            let code = &mut code[word as usize];
+            if *code == NONE {
+                *code = names.len() as u32;
+                names.push(self.texts[word as usize].to_string());
+            }
+            *code
+        };
+        let name = tree.word.iter().map(|&word| numbered(word)).collect();
+        let samples = |own: &Vec<(i64, i64)>| own.iter().map(|own| own.0).collect();
+        let time = |own: &Vec<(i64, i64)>| own.iter().map(|own| microseconds(own.1)).collect();
+        Drawn {
+            names,
+            level: tree.level.clone(),
+            name,
+            samples: tree.own.iter().map(samples).collect(),
+            microseconds: tree.own.iter().map(time).collect(),
+            whole,
+            dropped,
+        }
+    }
+}
+
+/// Samples and nanoseconds by stack; None if all of them together do not fit.
+fn weigh(side: &Side<'_>, weights: &mut [(i64, i64)], seen: &mut [bool]) -> Result<Option<()>, Broken> {
+    if side.stacks.len() != side.samples.len() || side.stacks.len() != side.periods.len() {
+        return Err(Broken);
+    }
+    let (mut all_samples, mut all_ns) = (0i64, 0i64);
+    for ((&stack, &samples), &period) in side.stacks.iter().zip(side.samples).zip(side.periods) {
+        let stack = usize::try_from(stack).map_err(|_| Broken)?;
+        let own = weights.get_mut(stack).ok_or(Broken)?;
+        if samples < 0 || period < 0 {
+            return Err(Broken);
+        }
+        let Some(ns) = samples.checked_mul(period) else { return Ok(None) };
+        let sums = (all_samples.checked_add(samples), all_ns.checked_add(ns));
+        let (Some(more_samples), Some(more_ns)) = sums else { return Ok(None) };
+        (all_samples, all_ns) = (more_samples, more_ns);
+        *own = (own.0 + samples, own.1 + ns);
+        seen[stack] = true;
+    }
+    Ok(Some(()))
+}
+
+/// Nodes in pre-order, and for each side samples and nanoseconds that ended exactly there.
+struct Tree {
+    level: Vec<u32>,
+    word: Vec<u32>,
+    own: Vec<Vec<(i64, i64)>>,
+}
+
+impl Tree {
+    fn new(sides: usize) -> Tree {
+        Tree { level: Vec::new(), word: Vec::new(), own: vec![Vec::new(); sides] }
+    }
+
+    fn put(&mut self, level: u32, word: u32) -> usize {
+        self.level.push(level);
+        self.word.push(word);
+        self.own.iter_mut().for_each(|own| own.push((0, 0)));
+        self.level.len() - 1
+    }
+
+    /// For each side what each node and everything below it adds up to.
+    fn totals(&self) -> Vec<Vec<(i64, i64)>> {
+        let mut totals = self.own.clone();
+        let mut above = vec![0; self.level.len()];
+        let mut path = vec![0];
+        for (node, &level) in self.level.iter().enumerate().skip(1) {
+            path.truncate(level as usize);
+            above[node] = *path.last().unwrap_or(&0);
+            path.push(node);
+        }
+        for total in &mut totals {
+            for node in (1..total.len()).rev() {
+                let (samples, ns) = total[node];
+                let parent = &mut total[above[node]];
+                *parent = (parent.0 + samples, parent.1 + ns);
+            }
+        }
+        totals
+    }
+}
+
+/// Which nodes to keep: those with the largest share of any side's time (of its samples, if none took time). Of
+/// equals the first in pre-order, so that no node is kept without the one above it.
+fn heaviest(tree: &Tree, most: usize) -> Vec<bool> {
+    let mut weight = vec![0f64; tree.level.len()];
+    for total in tree.totals() {
+        let (all_samples, all_ns) = total[0];
+        let whole = if all_ns > 0 { all_ns } else { all_samples };
+        if whole > 0 {
+            for (weight, (samples, ns)) in weight.iter_mut().zip(total) {
+                let part = if all_ns > 0 { ns } else { samples };
+                *weight = weight.max(share(part as u64, whole as u64));
+            }
+        }
+    }
+    let mut nodes: Vec<usize> = (0..weight.len()).collect();
+    let heavier = |&one: &usize, &other: &usize| weight[other].total_cmp(&weight[one]).then(one.cmp(&other));
+    nodes.select_nth_unstable_by(most - 1, heavier);
+    let mut keep = vec![false; weight.len()];
+    nodes[..most].iter().for_each(|&node| keep[node] = true);
+    keep
+}
+
+/// The nearest floating point number to a part of a whole, which is Python's quotient of two whole numbers.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole <= EXACT || part == 0 {
+        return part as f64 / whole as f64;
+    }
+    // As many bits as a quotient may need and more; one that is cut off still tells a tie from more than one.
+    let shift = part.leading_zeros() + 62;
+    let wide = u128::from(part) << shift;
+    let whole = u128::from(whole);
+    let cut = u128::from(!wide.is_multiple_of(whole));
+    ((wide / whole) | cut) as f64 / 2f64.powi(shift as i32)
+}
+
+/// What is not kept becomes one child `other` of the node that it hung from.
+fn pruned(tree: &Tree, keep: &[bool], other: u32) -> Tree {
+    let mut kept = Tree::new(tree.own.len());
+    let mut path: Vec<usize> = Vec::new();
+    // The child of each kept node that stands for those that were dropped.
+    let mut folded: Vec<usize> = Vec::new();
+    for node in 0..tree.level.len() {
+        let level = tree.level[node];
+        // Levels below the root are without a gap: the kept nodes above this one are the first of the path.
+        path.truncate(level as usize);
+        let target = if keep[node] {
+            let target = kept.put(level, tree.word[node]);
+            path.push(target);
+            target
+        } else {
+            let above = *path.last().unwrap_or(&0);
+            folded.resize(kept.level.len().max(folded.len()), usize::MAX);
+            if folded[above] == usize::MAX {
+                folded[above] = kept.put(kept.level[above] + 1, other);
+            }
+            folded[above]
+        };
+        for (to, from) in kept.own.iter_mut().zip(&tree.own) {
+            to[target] = (to[target].0 + from[node].0, to[target].1 + from[node].1);
+        }
+    }
+    kept
+}
+
+/// `f (a.py:3)` as `f (a.py)`; None if there is no line.
+fn without_line(text: &str) -> Option<String> {
+    let rest = text.strip_suffix(')')?;
+    let place = rest.trim_end_matches(|character: char| character.is_ascii_digit());
+    let file = place.strip_suffix(':').filter(|_| place.len() < rest.len())?;
+    Some([file, ")"].concat())
+}
+
+/// Rounded, halves to the even one.
+fn microseconds(ns: i64) -> i64 {
+    let (whole, rest) = (ns / 1000, ns % 1000);
+    whole + i64::from(rest > 500 || rest == 500 && whole % 2 == 1)
+}
+
+/// A call tree in pre-order: names are numbered in the order in which nodes use them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Drawn {
+    pub names: Vec<String>,
+    pub level: Vec<u32>,
+    pub name: Vec<u32>,
+    pub samples: Vec<Vec<i64>>,
+    pub microseconds: Vec<Vec<i64>>,
+    /// Nodes there were, and how many of them were dropped.
+    pub whole: usize,
+    pub dropped: usize,
+}
+
+#[cfg(test)]
+mod tests;

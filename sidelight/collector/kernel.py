@@ -1,0 +1,51 @@
+"""The extension `sidelight_native` where its kernel is used: the only module of the collector that loads it.
+
+The collector can do without it: next to each use stands a reference in Python that gives the same to the last
+bit.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+_NEEDED: Final = ("fold", "Pool")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Which kernel is used: its version when it is the native one, else why it is not."""
+
+    native: bool
+    version: str
+    reason: str
+
+    @property
+    def hint(self) -> str:
+        """What to do for the native one; nothing when it is used."""
+        if self.native:
+            return ""
+        return "Install the wheel sidelight_native of this release: without it all works, but slower."
+
+
+def _load() -> tuple[Any | None, Status]:
+    try:
+        module = importlib.import_module("sidelight_native")
+    except ImportError as error:
+        return None, Status(False, "", str(error))
+    version = str(getattr(module, "__version__", ""))
+    if not all(hasattr(module, name) for name in _NEEDED):
+        return None, Status(False, version, f"sidelight_native {version} is of an earlier release")
+    return module, Status(True, version, "")
+
+
+_LOADED: Final = _load()
+
+NATIVE: Final[Any | None] = _LOADED[0]
+"""The extension, or None where it is not installed."""
+
+
+def status() -> Status:
+    """Which kernel this process uses."""
+    return _LOADED[1]
