@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.frames import rows, weigh
+from sidelight.collector.query.drawing import drawn
+from sidelight.collector.query.frames import weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, choose_all
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import unescape
-from sidelight.stacks.tree import build, prune
 
 
 class FlameSide(SideNumbers):
     """One side's numbers, and for each node what ended exactly there."""
 
-    self_samples: list[int]
-    self_us: list[int]
+    self_samples: Sequence[int]
+    self_us: Sequence[int]
 
 
 class Pruned(TypedDict):
@@ -51,33 +51,22 @@ def flame(
 ) -> Flame:
     """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`."""
     chosen = choose_all(reading, sides)
-    tree = build([rows(reading, one, weigh(sums(reading, one), kind), lines=lines) for one in chosen])
     limit = min(nodes or most, most)
-    whole = len(tree)
-    tree, dropped = prune(tree, limit)
+    weighed = [(windows, weigh(sums(reading, windows), kind)) for windows in chosen]
+    tree = drawn(reading, weighed, lines=lines, most=limit)
     reading.deadline.remaining()
-    # Names are numbered as nodes use them: equal trees give equal answers, and pruned names are left out.
-    codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name))}
     return {
         "type": kind.value,
         "lines": lines,
-        "names": [unescape(tree.names[code]) for code in codes],
+        "names": list(map(unescape, tree.names)),
         "level": tree.level,
-        "name": [codes[code] for code in tree.name],
+        "name": tree.name,
         "sides": [
-            {
-                **side(question, windows, kind),
-                "self_samples": list(samples),
-                "self_us": _microseconds(ns),
-            }
-            for question, windows, samples, ns in zip(
-                sides, chosen, tree.self_samples, tree.self_ns, strict=True
+            {**side(question, windows, kind), "self_samples": samples, "self_us": microseconds}
+            for question, windows, samples, microseconds in zip(
+                sides, chosen, tree.samples, tree.microseconds, strict=True
             )
         ],
-        "pruned": {"nodes": dropped, "limit": limit if nodes or whole > most else None},
+        "pruned": {"nodes": tree.dropped, "limit": limit if nodes or tree.whole > most else None},
         "basis": basis(chosen, kind, reading.unreadable),
     }
-
-
-def _microseconds(column: Sequence[int]) -> list[int]:
-    return [round(ns / 1000) for ns in column]

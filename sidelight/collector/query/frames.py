@@ -6,7 +6,8 @@ They are asked in order, and read only while they have a stack that none before 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from itertools import chain
+from typing import Final, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,7 @@ from sidelight.collector.columns import (
     integers,
     is_equal,
     one,
+    same,
     strings,
     sum_of,
     words,
@@ -41,6 +43,9 @@ STATES_OF: Final = {
 
 Wanted: TypeAlias = dict[str, Array]
 """Hashes that have no frames yet, by service."""
+
+Found: TypeAlias = dict[str, list[tuple[Array, int]]]
+"""Hashes that have, by service, and the number of the first of them: the others follow."""
 
 SEGMENTS_AT_ONCE: Final = 64
 ROWS_BETWEEN_CHECKS: Final = 4096
@@ -72,25 +77,59 @@ def weigh(sums: pa.Table, kind: ProfileType) -> Weights:
     )
 
 
+class Pool(Protocol):
+    """Where stacks that were found go, numbered in the order in which they come; 0 is MISSING."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, table: pa.Table, rows: Array) -> None:
+        """Add these rows of a table of stacks."""
+
+
+class Spelled:
+    """Stacks as tuples of frames (escaped, root first), each text kept once."""
+
+    def __init__(self, *, lines: bool) -> None:
+        self.stacks: list[Sequence[str]] = [(MISSING,)]
+        self._texts = _Texts(None if lines else without_line)
+
+    def __len__(self) -> int:
+        return len(self.stacks)
+
+    def take(self, table: pa.Table, rows: Array) -> None:
+        frames = cast("Lists", one(table["frames"]).take(rows))
+        self.stacks.extend(_spelled(frames, self._texts))
+
+
 def rows(reading: Reading, windows: Windows, weights: Weights, *, lines: bool) -> Iterator[Row]:
     """(frames, samples, nanoseconds) of each stack; a stack may come more than once."""
-    frames = stacks(reading, windows, weights.service, weights.h, lines=lines)
-    counted = zip(frames, integers(weights.samples), integers(weights.period_ns), strict=True)
-    for number, (stack, samples, period_ns) in enumerate(counted):
-        if number % ROWS_BETWEEN_CHECKS == 0:
+    pool = Spelled(lines=lines)
+    return pooled(reading, pool, numbers(reading, windows, weights.service, weights.h, pool), weights)
+
+
+def pooled(reading: Reading, pool: Spelled, stack: Array, weights: Weights) -> Iterator[Row]:
+    """The same of stacks that are in a pool, given by their numbers."""
+    counted = zip(integers(stack), integers(weights.samples), integers(weights.period_ns), strict=True)
+    for row, (number, samples, period_ns) in enumerate(counted):
+        if row % ROWS_BETWEEN_CHECKS == 0:
             reading.deadline.remaining()
         # Multiplied here, where whole numbers have no largest: Arrow's would wrap around in silence.
-        yield stack, samples, samples * period_ns
+        yield pool.stacks[number], samples, samples * period_ns
 
 
 def stacks(
     reading: Reading, windows: Windows, service: Words, h: Array, *, lines: bool
 ) -> list[Sequence[str]]:
     """The frames (escaped, root first) of each (service, h)."""
-    found: dict[tuple[str, int], Sequence[str]] = {}
-    texts = _Texts(None if lines else without_line)
+    pool = Spelled(lines=lines)
+    return [pool.stacks[number] for number in integers(numbers(reading, windows, service, h, pool))]
+
+
+def numbers(reading: Reading, windows: Windows, service: Words, h: Array, pool: Pool) -> Array:
+    """The number in the pool of the stack of each (service, h); those that no table has are MISSING."""
     names = strings(service.dictionary)
     wanted = {name: pc.unique(h.filter(is_equal(service.indices, code))) for code, name in enumerate(names)}
+    found: Found = {}
     refs = [ref for ref, _ in windows.by_segment()]
     step = 1
     while refs and any(len(hashes) for hashes in wanted.values()):
@@ -98,11 +137,22 @@ def stacks(
         counted = zip(here, reading.counted(here), strict=True)
         needed = [ref for ref, table in counted if _has_any(table, wanted)]
         for table in reading.tables(needed, "stacks"):
-            wanted = _take(table, wanted, found, texts)
+            wanted = _take(table, wanted, found, pool)
         step = min(step * 2, SEGMENTS_AT_ONCE)
-    missing = (MISSING,)
-    keys = zip(integers(service.indices), integers(h), strict=True)
-    return [found.get((names[code], key), missing) for code, key in keys]
+    number = same(0, pa.int32(), len(h))
+    for code, name in enumerate(names):
+        if parts := found.get(name):
+            own = _number_of(h, parts)
+            has = pc.and_(own.is_valid(), is_equal(service.indices, code))
+            number = cast("Array", pc.if_else(has, own, number))
+    return number
+
+
+def _number_of(h: Array, parts: Sequence[tuple[Array, int]]) -> Array:
+    """The number of each hash among those found, null for the others."""
+    at = pc.index_in(h, value_set=one(pa.chunked_array([hashes for hashes, _ in parts])))
+    numbers = chain.from_iterable(range(first, first + len(hashes)) for hashes, first in parts)
+    return pa.array(numbers, pa.int32()).take(at)
 
 
 class _Texts:
@@ -139,19 +189,15 @@ def _shared(table: pa.Table, wanted: Wanted) -> Iterator[tuple[str, Array, Array
             yield name, hashes, cast("Array", own)
 
 
-def _take(
-    table: pa.Table, wanted: Wanted, found: dict[tuple[str, int], Sequence[str]], texts: _Texts
-) -> Wanted:
-    """Move the stacks this table has from `wanted` to `found`; what is still wanted is returned."""
+def _take(table: pa.Table, wanted: Wanted, found: Found, pool: Pool) -> Wanted:
+    """Move the stacks this table has from `wanted` into the pool; what is still wanted is returned."""
     left = dict(wanted)
-    frames = one(table["frames"])
     for name, hashes, own in _shared(table, wanted):
         at = pc.index_in(hashes, value_set=own)
         has = at.is_valid()
         left[name] = hashes.filter(pc.invert(has))
-        taken = _spelled(cast("Lists", frames.take(at.filter(has))), texts)
-        for key, stack in zip(integers(hashes.filter(has)), taken, strict=True):
-            found[name, key] = stack
+        found.setdefault(name, []).append((hashes.filter(has), len(pool)))
+        pool.take(table, at.filter(has))
     return left
 
 

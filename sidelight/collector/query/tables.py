@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TypedDict
 
+import pyarrow as pa
+
+from sidelight.collector.columns import Array, integers, one
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.frames import rows, weigh
+from sidelight.collector.query.frames import numbers, rows, weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import Frame, unescape
-from sidelight.stacks.sums import Cost, Depths, depths, largest_gap, top
+from sidelight.stacks.sums import Cost, Depths, largest_gap, top
 
 
 class TopRows(TypedDict):
@@ -118,7 +121,27 @@ def depth(reading: Reading, sides: Sequence[Question], kind: ProfileType) -> Dep
 
 
 def _depths(reading: Reading, windows: Windows, kind: ProfileType) -> Depths:
-    return depths(rows(reading, windows, weigh(sums(reading, windows), kind), lines=True))
+    weights, pool = weigh(sums(reading, windows), kind), _DepthPool()
+    stack = numbers(reading, windows, weights.service, weights.h, pool)
+    counted = pa.table({"depth": pool.depths().take(stack), "samples": weights.samples})
+    added = counted.group_by("depth").aggregate([("samples", "sum")]).sort_by("depth")
+    return Depths(dict(zip(integers(added["depth"]), integers(added["samples_sum"]), strict=True)))
+
+
+class _DepthPool:
+    """How deep stacks are, as the store says: their frames are not looked at. MISSING is one frame."""
+
+    def __init__(self) -> None:
+        self._parts: list[Array] = [pa.array([1], pa.int32())]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def take(self, table: pa.Table, rows: Array) -> None:
+        self._parts.append(one(table["depth"]).take(rows))
+
+    def depths(self) -> Array:
+        return one(pa.chunked_array(self._parts))
 
 
 def _depth_side(numbers: SideNumbers, found: Depths) -> DepthSide:

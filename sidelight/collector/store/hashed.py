@@ -25,8 +25,8 @@ _MAX_INT: Final = 2**63 - 1
 class Columns:
     """The stacks of a window that were counted, named, in ascending order of hash and then of text.
 
-    `samples` are all of them, `clipped` those whose stack was clipped. A count beyond 2^63-1 stands as that: its
-    window is refused anyway.
+    `samples` are all of them, `clipped` those whose stack was clipped. A count beyond 2^63-1 stands as that:
+    its window is refused anyway.
     """
 
     hashes: array[int]
