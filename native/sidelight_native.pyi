@@ -189,6 +189,14 @@ class Pool:
         heaviest `most`. None if samples or nanoseconds add up to more than 63 bits.
         """
 
+    def costs(
+        self, sides: Sequence[tuple[Buffer, Buffer, Buffer]]
+    ) -> list[tuple[str, list[tuple[int, int, int, int]]]] | None:
+        """What each frame cost on each side: self samples, total samples, self ns, total ns; None as `draw`.
+
+        A total has a stack once, however often the frame is in it.
+        """
+
 def escape(text: str) -> str:
     """Escape a frame text as the stacks of a batch are escaped."""
 

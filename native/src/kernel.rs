@@ -56,6 +56,9 @@ pub fn fold<'py>(
 /// Names, level, name, for each side samples and microseconds, nodes there were, and nodes dropped.
 type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, usize, usize);
 
+/// A frame, and for each side its samples and nanoseconds: self samples, total samples, self ns, total ns.
+type Costs = (String, Vec<(i64, i64, i64, i64)>);
+
 #[pyclass(frozen, module = "sidelight_native")]
 pub struct Pool(Mutex<trie::Pool>);
 
@@ -86,26 +89,38 @@ impl Pool {
         py.detach(|| self.lock().take(lists, rows)).map_err(|_| broken())
     }
 
-    fn draw(
-        &self,
-        py: Python<'_>,
-        sides: Vec<(Column<i32>, Column<i64>, Column<i64>)>,
-        most: usize,
-    ) -> PyResult<Option<Drawn>> {
-        let sides: Vec<trie::Side<'_>> = sides
-            .iter()
-            .map(|(stacks, samples, periods)| trie::Side {
-                stacks: stacks.slice(),
-                samples: samples.slice(),
-                periods: periods.slice(),
-            })
-            .collect();
+    fn draw(&self, py: Python<'_>, sides: Vec<Side>, most: usize) -> PyResult<Option<Drawn>> {
+        let sides = slices(&sides);
         let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| broken())?;
         Ok(drawn.map(|drawn| {
             let trie::Drawn { names, level, name, samples, microseconds, whole, dropped } = drawn;
             (names, level, name, samples, microseconds, whole, dropped)
         }))
     }
+
+    fn costs(&self, py: Python<'_>, sides: Vec<Side>) -> PyResult<Option<Vec<Costs>>> {
+        let sides = slices(&sides);
+        let costs = py.detach(|| self.lock().costs(&sides)).map_err(|_| broken())?;
+        let numbers =
+            |cost: &trie::Cost| (cost.self_samples, cost.total_samples, cost.self_ns, cost.total_ns);
+        Ok(costs.map(|rows| {
+            rows.into_iter().map(|(text, costs)| (text, costs.iter().map(numbers).collect())).collect()
+        }))
+    }
+}
+
+/// Stack numbers, samples, and the nanoseconds that one stands for.
+type Side = (Column<i32>, Column<i64>, Column<i64>);
+
+fn slices(sides: &[Side]) -> Vec<trie::Side<'_>> {
+    sides
+        .iter()
+        .map(|(stacks, samples, periods)| trie::Side {
+            stacks: stacks.slice(),
+            samples: samples.slice(),
+            periods: periods.slice(),
+        })
+        .collect()
 }
 
 impl Pool {

@@ -110,6 +110,38 @@ impl Pool {
         Ok(Some(self.named(&kept, nodes, nodes - most.max(1))))
     }
 
+    /// What each frame cost, in the order of their texts. None if what it adds up to does not fit 63 bits.
+    pub fn costs(&self, sides: &[Side<'_>]) -> Result<Option<Vec<Costs>>, Broken> {
+        let mut costs = vec![vec![Cost::default(); sides.len()]; self.texts.len()];
+        let mut occurs = vec![false; self.texts.len()];
+        for (at, side) in sides.iter().enumerate() {
+            let mut weights = vec![(0, 0); self.stacks()];
+            let mut seen = vec![false; self.stacks()];
+            let Some(()) = weigh(side, &mut weights, &mut seen)? else { return Ok(None) };
+            // The last stack that each frame was counted for.
+            let mut counted = vec![usize::MAX; self.texts.len()];
+            for number in (0..self.stacks()).filter(|&number| seen[number]) {
+                let (samples, ns) = weights[number];
+                for &word in self.stack(number) {
+                    occurs[word as usize] = true;
+                    if std::mem::replace(&mut counted[word as usize], number) != number {
+                        let cost = &mut costs[word as usize][at];
+                        (cost.total_samples, cost.total_ns) =
+                            (cost.total_samples + samples, cost.total_ns + ns);
+                    }
+                }
+                if let Some(&leaf) = self.stack(number).last() {
+                    let cost = &mut costs[leaf as usize][at];
+                    (cost.self_samples, cost.self_ns) = (cost.self_samples + samples, cost.self_ns + ns);
+                }
+            }
+        }
+        let rows = self.texts.iter().zip(costs).zip(occurs).filter(|&(_, occurs)| occurs);
+        let mut rows: Vec<Costs> = rows.map(|((text, costs), _)| (text.to_string(), costs)).collect();
+        rows.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        Ok(Some(rows))
+    }
+
     fn word(&mut self, text: &str) -> u32 {
         if let Some(&word) = self.known.get(text) {
             return word;
@@ -336,6 +368,18 @@ fn without_line(text: &str) -> Option<String> {
 fn microseconds(ns: i64) -> i64 {
     let (whole, rest) = (ns / 1000, ns % 1000);
     whole + i64::from(rest > 500 || rest == 500 && whole % 2 == 1)
+}
+
+/// A frame, and what it cost on each side.
+pub type Costs = (String, Vec<Cost>);
+
+/// What a frame cost: `total` has a stack once, however often the frame is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    pub self_samples: i64,
+    pub total_samples: i64,
+    pub self_ns: i64,
+    pub total_ns: i64,
 }
 
 /// A call tree in pre-order: names are numbered in the order in which nodes use them.

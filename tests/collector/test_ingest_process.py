@@ -278,6 +278,24 @@ def test_a_file_without_tokens_ends_it(
     assert str(tokens) in said
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_the_log_says_once_which_kernel_is_used(
+    native: bool, start: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not native:
+        (tmp_path / "sidelight_native.py").write_text("raise ImportError('not for this machine')")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    process = start(str(tmp_path / "store"))
+    process.port()
+    (said,) = [event for event in process.events() if "kernel" in event["event"]]
+    if native:
+        assert (said["event"], said["level"]) == ("native kernel in use", "info")
+    else:
+        assert (said["event"], said["level"]) == ("native kernel not in use", "warning")
+        assert said["cause"] == "not for this machine"
+        assert said["hint"]
+
+
 def test_settings_are_logged_once_and_no_token_with_them(
     start: Callable[..., Process], tmp_path: Path
 ) -> None:

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidelight.collector.kernel import NATIVE
-from sidelight.collector.query.drawing import Canvas, Drawn, NativeCanvas, ReferenceCanvas, drawn
-from sidelight.collector.query.frames import MISSING, Weights, weigh
-from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.drawing import Drawn, NativeCanvas, ReferenceCanvas, Side, costs, drawn
+from sidelight.collector.query.frames import MISSING, Pool, Weights, weigh
+from sidelight.collector.query.reading import Deadline, Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import choose
 from sidelight.collector.store.tables import STACKS
@@ -60,15 +60,21 @@ def weights(rows: Sequence[tuple[int, int, int]]) -> Weights:
     return Weights(service, pa.array([0] * count, pa.uint64()), samples, period_ns)
 
 
-def draw(canvas: Canvas, case: Case) -> Drawn | None:
+def put(pool: Pool, case: Case) -> list[Side]:
+    """The stacks of a case into a pool, and its sides as they are there."""
     for number, stacks in enumerate(case.tables):
         table = stack_table([["skipped"]] * number + [list(stack) for stack in stacks], number)
-        canvas.take(table, pa.array([*range(len(table))][::-1], pa.int32()))
-        canvas.take(table, pa.array([0, 0], pa.int32()))
-    sides = [
-        (pa.array([row[0] % len(canvas) for row in side], pa.int32()), weights(side)) for side in case.sides
+        pool.take(table, pa.array([*range(len(table))][::-1], pa.int32()))
+        pool.take(table, pa.array([0, 0], pa.int32()))
+    return [
+        (pa.array([row[0] % len(pool) for row in side], pa.int32()), weights(side)) for side in case.sides
     ]
-    return asked(stored(), lambda reading: canvas.draw(reading, sides, case.most))
+
+
+def canvases(case: Case) -> tuple[NativeCanvas, ReferenceCanvas]:
+    reading = asked(stored(), lambda reading: reading)
+    reading.deadline = Deadline(600)
+    return NativeCanvas(NATIVE, lines=case.lines), ReferenceCanvas(reading, lines=case.lines)
 
 
 def fits(case: Case) -> bool:
@@ -76,6 +82,10 @@ def fits(case: Case) -> bool:
         sum(row[1] for row in side) <= MOST and sum(row[1] * row[2] for row in side) <= MOST
         for side in case.sides
     )
+
+
+def some_frames(tables: list[list[list[str]]]) -> list[list[list[str]]]:
+    return [[stack or ["main"] for stack in stacks] for stacks in tables]
 
 
 DEEP = ["f"] * 20_000
@@ -99,16 +109,34 @@ TIES = [["a"], ["b"], ["c"], ["a", "x"], ["b", "x"]]
 @example(Case([TIES], [[(1, MOST, 1), (2, 1, 0)]], 5))
 @example(Case([TIES], [[(1, 1, 1)], [(1, 2**32, 2**31)]], 5))
 def test_any_stacks_make_the_tree_of_the_reference_unless_they_are_too_heavy(case: Case) -> None:
-    by_kernel = draw(NativeCanvas(NATIVE, lines=case.lines), case)
+    kernel, reference = canvases(case)
+    tree = kernel.draw(put(kernel, case), case.most)
     if fits(case):
-        assert by_kernel == draw(ReferenceCanvas(lines=case.lines), case)
+        assert tree == reference.draw(put(reference, case), case.most)
     else:
-        assert by_kernel is None
+        assert tree is None
+
+
+@given(
+    st.builds(
+        Case, tables.map(some_frames), st.lists(rows, min_size=1, max_size=3), st.just(1), st.booleans()
+    )
+)
+@example(Case([TIES], [[(1, MOST, 1), (2, 1, 0)], [(3, 4, 5)]], 1))
+@example(Case([[["f", "g", "f"], ["f"]]], [[(1, 3, 10), (2, 4, 10)], [(0, 1, 1)]], 1))
+def test_any_stacks_cost_what_they_do_by_the_reference_unless_they_are_too_heavy(case: Case) -> None:
+    kernel, reference = canvases(case)
+    found = kernel.costs(put(kernel, case))
+    if fits(case):
+        assert found == reference.costs(put(reference, case))
+    else:
+        assert found is None
 
 
 def both(reading: Reading, *selectors: str, lines: bool = False, most: int = 10**6) -> list[Drawn]:
     chosen = [choose(reading, question(selector)) for selector in selectors]
     sides = [(one, weigh(sums(reading, one), ProfileType.WALL)) for one in chosen]
+    assert costs(reading, sides, native=NATIVE) == costs(reading, sides, native=None)
     return [drawn(reading, sides, lines=lines, most=most, native=native) for native in (NATIVE, None)]
 
 

@@ -106,6 +106,35 @@ fn what_is_dropped_is_one_other_child_of_what_it_hung_from() {
 }
 
 #[test]
+fn a_frame_costs_what_ends_in_it_and_once_what_it_is_in() {
+    let pool = pool(&["f;g;f", "f", "g;h", "never"], true);
+    let one = Side { stacks: &[1, 2, 2], samples: &[1, 2, 4], periods: &[10, 10, 20] };
+    let two = Side { stacks: &[3], samples: &[8], periods: &[1] };
+    let costs = pool.costs(&[one, two]).unwrap().unwrap();
+    let cost = |self_samples, total_samples, self_ns, total_ns| Cost {
+        self_samples,
+        total_samples,
+        self_ns,
+        total_ns,
+    };
+    let none = Cost::default();
+    assert_eq!(
+        costs,
+        [
+            ("f".to_owned(), vec![cost(7, 7, 110, 110), none]),
+            ("g".to_owned(), vec![cost(0, 1, 0, 10), cost(0, 8, 0, 8)]),
+            ("h".to_owned(), vec![none, cost(8, 8, 8, 8)]),
+        ]
+    );
+    assert_eq!(
+        pool.costs(&[Side { samples: &[i64::MAX], ..two }, two]).map(|costs| costs.is_some()),
+        Ok(true)
+    );
+    assert_eq!(pool.costs(&[Side { samples: &[i64::MAX], periods: &[2], ..two }]), Ok(None));
+    assert_eq!(pool.costs(&[Side { stacks: &[9], ..two }]), Err(Broken));
+}
+
+#[test]
 fn a_stack_of_a_hundred_thousand_frames_is_a_path() {
     let deep = "f;".repeat(100_000);
     let pool = pool(&[&deep, "f"], true);

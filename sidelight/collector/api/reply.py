@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import orjson
 from aiohttp import web
 
 COMPRESS_FROM_BYTES: Final = 1024
@@ -41,8 +42,16 @@ def reply(body: bytes, content_type: str, *, gzip: bool, headers: Mapping[str, s
 
 def json_reply(answer: Mapping[str, object], *, gzip: bool) -> Reply:
     """An answer as JSON, compressed as `reply` does."""
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return reply(text.encode(), "application/json; charset=utf-8", gzip=gzip)
+    return reply(encoded(answer), "application/json; charset=utf-8", gzip=gzip)
+
+
+def encoded(answer: Mapping[str, object]) -> bytes:
+    """An answer as JSON text."""
+    try:
+        return orjson.dumps(answer)
+    except orjson.JSONEncodeError:
+        # Whole numbers beyond 64 bits, which orjson refuses.
+        return json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def takes_gzip(request: web.Request) -> bool:

@@ -1,13 +1,13 @@
-"""The call tree that is drawn: built and pruned natively or by the reference, with one result.
+"""What stacks add up to, natively or by the reference, with one result: the tree that is drawn, and costs.
 
-The reference is `sidelight.stacks.tree`. The native kernel works on the codes and words of Arrow's columns:
-no frame becomes a text before the tree is done. It adds up in 63 bits, and leaves to the reference what does
-not fit.
+The reference is `sidelight.stacks.tree` and `sums`. The native kernel works on the codes and words of Arrow's
+columns: no frame becomes a text before the tree is done. It adds up in 63 bits, and leaves to the reference
+what does not fit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -16,7 +16,11 @@ from sidelight.collector.kernel import NATIVE
 from sidelight.collector.query.frames import MISSING, Pool, Spelled, Weights, numbers, pooled
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Windows
+from sidelight.stacks.sums import Cost, top
 from sidelight.stacks.tree import build, prune
+
+Side: TypeAlias = tuple[Array, Weights]
+"""The number of the stack of each row, and its weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +50,46 @@ def drawn(
     native: Any | None = NATIVE,
 ) -> Drawn:
     """The tree of these sides, of about its `most` heaviest nodes."""
-    for canvas in _canvases(native, lines=lines):
-        numbered = [
-            (numbers(reading, windows, weights.service, weights.h, canvas), weights)
-            for windows, weights in sides
-        ]
-        reading.deadline.remaining()
-        if tree := canvas.draw(reading, numbered, most):
-            return tree
-    raise AssertionError("the reference draws everything")
-
-
-class Canvas(Pool, Protocol):
-    """A pool that can draw what is in it."""
-
-    def draw(self, reading: Reading, sides: Sequence[tuple[Array, Weights]], most: int) -> Drawn | None:
-        """The tree of sides, given as numbers of stacks and their weights; None if that is too much."""
-
-
-def _canvases(native: Any | None, *, lines: bool) -> Iterator[Canvas]:
     if native is not None:
-        yield NativeCanvas(native, lines=lines)
-    yield ReferenceCanvas(lines=lines)
+        canvas = NativeCanvas(native, lines=lines)
+        if tree := canvas.draw(_numbered(reading, sides, canvas), most):
+            return tree
+    reference = ReferenceCanvas(reading, lines=lines)
+    return reference.draw(_numbered(reading, sides, reference), most)
+
+
+def costs(
+    reading: Reading, sides: Sequence[tuple[Windows, Weights]], *, native: Any | None = NATIVE
+) -> Mapping[str, Sequence[Cost]]:
+    """What each function cost on each of these sides; frames without lines, escaped, in no order."""
+    if native is not None:
+        canvas = NativeCanvas(native, lines=False)
+        found = canvas.costs(_numbered(reading, sides, canvas))
+        if found is not None:
+            return found
+    reference = ReferenceCanvas(reading, lines=False)
+    return reference.costs(_numbered(reading, sides, reference))
+
+
+def _numbered(reading: Reading, sides: Sequence[tuple[Windows, Weights]], pool: Pool) -> list[Side]:
+    """These sides as the numbers that their stacks have in the pool, where they now are."""
+    numbered = [
+        (numbers(reading, windows, weights.service, weights.h, pool), weights) for windows, weights in sides
+    ]
+    reading.deadline.remaining()
+    return numbered
 
 
 class ReferenceCanvas(Spelled):
-    """Draws anything."""
+    """Draws and adds up anything, until the query's time is up."""
 
-    def draw(self, reading: Reading, sides: Sequence[tuple[Array, Weights]], most: int) -> Drawn:
-        whole = build([pooled(reading, self, stack, weights) for stack, weights in sides])
+    def __init__(self, reading: Reading, *, lines: bool) -> None:
+        super().__init__(lines=lines)
+        self._reading = reading
+
+    def draw(self, sides: Sequence[Side], most: int) -> Drawn:
+        """The tree of sides."""
+        whole = build([pooled(self._reading, self, *side) for side in sides])
         tree, dropped = prune(whole, most)
         codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name))}
         return Drawn(
@@ -87,9 +102,13 @@ class ReferenceCanvas(Spelled):
             dropped,
         )
 
+    def costs(self, sides: Sequence[Side]) -> Mapping[str, Sequence[Cost]]:
+        """What frames cost on sides."""
+        return top([pooled(self._reading, self, *side) for side in sides])
+
 
 class NativeCanvas:
-    """Draws what adds up to at most 63 bits, with the extension."""
+    """Draws and adds up what fits 63 bits, with the extension."""
 
     def __init__(self, native: Any, *, lines: bool) -> None:
         self._pool = native.Pool(MISSING, lines=lines)
@@ -105,13 +124,22 @@ class NativeCanvas:
             _column(frames.offsets, "i"), _column(flat.indices, "i"), offsets, text, _column(rows, "i")
         )
 
-    def draw(self, reading: Reading, sides: Sequence[tuple[Array, Weights]], most: int) -> Drawn | None:
-        columns = [
-            (_column(stack, "i"), _column(weights.samples, "q"), _column(weights.period_ns, "q"))
-            for stack, weights in sides
-        ]
-        found = self._pool.draw(columns, most)
+    def draw(self, sides: Sequence[Side], most: int) -> Drawn | None:
+        """The tree of sides; None if they are too heavy."""
+        found = self._pool.draw(_columns(sides), most)
         return None if found is None else Drawn(*found)
+
+    def costs(self, sides: Sequence[Side]) -> Mapping[str, Sequence[Cost]] | None:
+        """What frames cost on sides; None if they are too heavy."""
+        found = self._pool.costs(_columns(sides))
+        return None if found is None else {text: tuple(Cost(*one) for one in own) for text, own in found}
+
+
+def _columns(sides: Sequence[Side]) -> list[tuple[memoryview, memoryview, memoryview]]:
+    return [
+        (_column(stack, "i"), _column(weights.samples, "q"), _column(weights.period_ns, "q"))
+        for stack, weights in sides
+    ]
 
 
 def _column(array: Array, code: str) -> memoryview:

@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from sidelight.collector.columns import Array, integers, one
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.frames import numbers, rows, weigh
+from sidelight.collector.query.drawing import costs
+from sidelight.collector.query.frames import numbers, weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import Frame, unescape
-from sidelight.stacks.sums import Cost, Depths, largest_gap, top
+from sidelight.stacks.sums import Cost, Depths, largest_gap
 
 
 class TopRows(TypedDict):
@@ -85,7 +86,7 @@ class By(StrEnum):
 def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *, by: By, limit: int) -> Top:
     """The functions that cost most on any side, by their own time or with what they call."""
     chosen = choose_all(reading, sides)
-    found = top([rows(reading, one, weigh(sums(reading, one), kind), lines=False) for one in chosen])
+    found = costs(reading, [(windows, weigh(sums(reading, windows), kind)) for windows in chosen])
     heaviest = sorted(found.items(), key=lambda item: (-max(map(by.of, item[1])), item[0]))[:limit]
     frames = [Frame.parse(unescape(frame)) for frame, _ in heaviest]
     return {
@@ -96,7 +97,7 @@ def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *,
             "file": [frame.file for frame in frames],
         },
         "sides": [
-            _top_side(side(question, windows, kind), [costs[at] for _, costs in heaviest])
+            _top_side(side(question, windows, kind), [own[at] for _, own in heaviest])
             for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
         ],
         "functions": len(found),
@@ -157,11 +158,11 @@ def _depth_side(numbers: SideNumbers, found: Depths) -> DepthSide:
     }
 
 
-def _top_side(numbers: SideNumbers, costs: Sequence[Cost]) -> TopSide:
+def _top_side(numbers: SideNumbers, own: Sequence[Cost]) -> TopSide:
     return {
         **numbers,
-        "self_us": [round(cost.self_ns / 1000) for cost in costs],
-        "total_us": [round(cost.total_ns / 1000) for cost in costs],
-        "self_samples": [cost.self_samples for cost in costs],
-        "total_samples": [cost.total_samples for cost in costs],
+        "self_us": [round(cost.self_ns / 1000) for cost in own],
+        "total_us": [round(cost.total_ns / 1000) for cost in own],
+        "self_samples": [cost.self_samples for cost in own],
+        "total_samples": [cost.total_samples for cost in own],
     }
