@@ -56,14 +56,14 @@ class Rules:
     """When something is to be done.
 
     `segments` that no block has become one, or fewer if one began `wait_seconds` ago. Blocks become one if
-    that has at most `block_rows` rows of samples; a row takes 64 bytes of memory three times over. What is
+    that has at most `block_rows` rows of samples; a row takes 150 bytes of memory. What is
     gone is deleted after `gone_seconds`, strays after `stray_seconds`; a step that takes longer than half
     of that is not committed.
     """
 
     segments: int = 64
-    wait_seconds: float = 600.0
-    block_rows: int = 1_000_000
+    wait_seconds: float = 3600.0
+    block_rows: int = 2_500_000
     gone_seconds: float = 600.0
     stray_seconds: float = 6 * 3600.0
 

@@ -142,10 +142,10 @@ class Settings:
         60.0, "time between looks for segments to make blocks of; 0: never", read=seconds
     )
     compact_segments: int = setting(64, "segments of a day that become a block", read=whole, metavar="COUNT")
-    compact_wait_seconds: float = setting(600.0, "or fewer, once windows are so old", read=seconds)
+    compact_wait_seconds: float = setting(3600.0, "or fewer, once windows are so old", read=seconds)
     compact_block_rows: int = setting(
-        1_000_000,
-        "most rows of samples of a block that is made of others; one takes 200 bytes of memory",
+        2_500_000,
+        "most rows of samples of a block that is made of others; one takes 150 bytes of memory",
         read=whole,
     )
     compact_gone_seconds: float = setting(

@@ -7,17 +7,18 @@ new each time it is written: what nobody named in a manifest can be deleted, for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from secrets import token_hex
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight.collector.columns import (
     Array,
+    coded,
     firsts,
     integers,
     is_equal,
@@ -33,10 +34,11 @@ from sidelight.collector.store import manifest
 from sidelight.collector.store.hours import by_hour
 from sidelight.collector.store.manifest import Block
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
-from sidelight.collector.store.segments import SegmentRef, parquet, read_segment
+from sidelight.collector.store.segments import ZSTD_LEVEL, SegmentRef, parquet, read_segment
 from sidelight.collector.store.tables import (
     DAILY,
     PARTS,
+    SAMPLES,
     SCHEMAS,
     STATES,
     SUMS,
@@ -47,6 +49,11 @@ from sidelight.collector.store.tables import (
     hours,
 )
 
+WHOLE_ZSTD_LEVEL: Final = 9
+"""Of blocks that are the last of their day: they are read for long, and written once."""
+_OWN: Final = ("wid", "h", *STATES)
+"""Columns of samples that their window does not tell."""
+_COMMON_FIRST: Final = (("n", "descending"), ("h", "ascending"))
 SUMS_PAY: Final = 2
 """A block that is not the last of its day's has sums if it has so many times as many samples."""
 
@@ -73,13 +80,13 @@ def write_block(
     whether they pay or not: everything else of it can go. Raises InputUnreadable, ObjectMissing for an input
     that is not there any longer, and StoreUnavailable.
     """
-    read = [_read(store, ref) for ref in inputs]
-    tables = merged([_without(tables, but) for tables in read] if but is not None else read)
+    tables = merged(_without(_read(store, ref), but) for ref in inputs)
     if not len(tables.profiles):
         return None
     starts = [start // 10**6 for start in integers(tables.profiles["ts"])]
     key_prefix = f"{manifest.BLOCKS}{day.isoformat()}/{min(starts):013d}-{max(starts):013d}-{token_hex(8)}/"
-    contents = {part: parquet(table) for part, table in _parts(tables, whole=whole)}
+    level = WHOLE_ZSTD_LEVEL if whole else ZSTD_LEVEL
+    contents = {part: parquet(table, level) for part, table in _parts(tables, whole=whole)}
     ref = replace(manifest.place(key_prefix), parts=frozenset(contents))
     for part, content in contents.items():
         store.put(ref.key(part), content)
@@ -102,12 +109,12 @@ def rewrite_block(
     """
     old = block.ref
     if old.is_whole:
-        tables = dict(_parts(_of_services(_read(store, old), services), whole=True))
+        tables = dict(_parts(merged([_of_services(_read(store, old), services)]), whole=True))
     else:
         tables = {part: _only(_read_part(store, old, part), services) for part in old.parts}
     first, last = old.min_start_ms, old.max_start_ms
     place = f"{manifest.BLOCKS}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
-    contents = {part: parquet(table) for part, table in tables.items() if part in parts}
+    contents = {part: parquet(table, WHOLE_ZSTD_LEVEL) for part, table in tables.items() if part in parts}
     ref = replace(manifest.place(place), parts=frozenset(contents))
     for part, content in contents.items():
         store.put(ref.key(part), content)
@@ -150,26 +157,31 @@ def stored_ids(store: ObjectStore, ref: SegmentRef) -> Array:
 
 
 def _read(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
-    return SegmentTables(*(_read_part(store, ref, part) for part in PARTS))
+    profiles, stacks = (_read_part(store, ref, part) for part in ("profiles", "stacks"))
+    return SegmentTables(profiles, stacks, _read_part(store, ref, "samples", _OWN))
 
 
-def _read_part(store: ObjectStore, ref: SegmentRef, part: Part) -> pa.Table:
+def _read_part(
+    store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
+) -> pa.Table:
     try:
-        return _as_written(read_segment(store, ref, part), part)
+        return _as_written(read_segment(store, ref, part, columns), part, columns)
     except (ObjectMissing, StoreUnavailable):
         raise
     except (StoreError, pa.ArrowException, OSError, KeyError) as error:
         raise InputUnreadable(ref, error) from error
 
 
-def _as_written(table: pa.Table, part: Part) -> pa.Table:
+def _as_written(table: pa.Table, part: Part, columns: Sequence[str] | None) -> pa.Table:
     """The table, which may be anything that is a Parquet file. Raises ArrowException, KeyError."""
     schema = SCHEMAS[part]
-    return table.select(schema.names).cast(schema)
+    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+    return table.select(wanted.names).cast(wanted)
 
 
 def _of_services(tables: SegmentTables, services: Collection[str]) -> SegmentTables:
-    return SegmentTables(*(_only(tables.of(part), services) for part in PARTS))
+    profiles = _only(tables.profiles, services)
+    return SegmentTables(profiles, _only(tables.stacks, services), tables.samples)
 
 
 def _only(table: pa.Table, services: Collection[str]) -> pa.Table:
@@ -179,24 +191,29 @@ def _only(table: pa.Table, services: Collection[str]) -> pa.Table:
     return table.filter(chosen.take(own.indices))
 
 
-def _without(tables: SegmentTables, ids: Array) -> SegmentTables:
+def _without(tables: SegmentTables, ids: Array | None) -> SegmentTables:
     """Those windows that have none of these ids."""
-    wids = words(tables.samples["wid"])
-    kept = pc.invert(pc.is_in(wids.dictionary, value_set=ids)).take(wids.indices)
+    if ids is None:
+        return tables
     profiles = tables.profiles.filter(pc.invert(pc.is_in(tables.profiles["wid"], value_set=ids)))
-    return SegmentTables(profiles, tables.stacks, tables.samples.filter(kept))
+    return SegmentTables(profiles, tables.stacks, tables.samples)
 
 
-def merged(inputs: Sequence[SegmentTables]) -> SegmentTables:
-    """The windows of all inputs, each as in the first input that has it, in their stored order."""
-    profiles = stacked([_profiles(tables.profiles, at) for at, tables in enumerate(inputs)])
+def merged(inputs: Iterable[SegmentTables]) -> SegmentTables:
+    """The windows of all inputs, each as in the first input that has it, in their stored order.
+
+    Samples of windows that an input does not have in `profiles` are left out.
+    """
+    read = list(inputs)
+    profiles = stacked([_profiles(tables.profiles, at) for at, tables in enumerate(read)])
     profiles = ordered(firsts(profiles, ["wid"]), ["service", "hour", "pod", "ts", "wid"])
-    samples = stacked([_of(tables.samples, profiles, at) for at, tables in enumerate(inputs)])
-    stacks = ordered(stacked([tables.stacks for tables in inputs]), ["service", "h"])
+    stacks = ordered(stacked([tables.stacks for tables in read]), ["service", "h"])
+    samples = [tables.samples.select(_OWN) for tables in read]
+    read.clear()
     return SegmentTables(
         profiles.select(SCHEMAS["profiles"].names),
         firsts(stacks, ["service", "h"]),
-        _in_order_of(samples, profiles),
+        _samples(samples, profiles),
     )
 
 
@@ -221,7 +238,7 @@ def by_day(sums: pa.Table, profiles: pa.Table) -> pa.Table:
 def _added(counts: pa.Table, first: pa.Table, schema: pa.Schema) -> pa.Table:
     """Counts added up by group and hash, with the other columns of the first window of each group."""
     added = counts.group_by(["group", "h"]).aggregate([(state, "sum") for state in STATES])
-    added = ordered(added, ["group", "h"])
+    added = added.take(_in_order(one(added["group"]), one(added["h"])))
     at = one(added["group"])
     columns = {name: added[name] for name in ("group", "h")}
     columns |= {state: added[f"{state}_sum"] for state in STATES}
@@ -242,14 +259,44 @@ def _profiles(profiles: pa.Table, at: int) -> pa.Table:
     return table.append_column("hour", hours(profiles))
 
 
-def _of(samples: pa.Table, profiles: pa.Table, at: int) -> pa.Table:
-    """Those samples of an input whose windows count as they are there."""
-    own = one(profiles.filter(is_equal(profiles["input"], at))["wid"])
-    wids = words(stacked([samples])["wid"])
-    return samples.filter(pc.is_in(wids.dictionary, value_set=own).take(wids.indices))
+def _samples(inputs: list[pa.Table], profiles: pa.Table) -> pa.Table:
+    """The samples of windows as each counts, in the order of the windows.
+
+    What is the same for all samples of a window is not read: a window says it. `inputs` is emptied.
+    """
+    wids, of = one(profiles["wid"]), one(profiles["input"])
+    parts: dict[str, list[Array]] = {name: [] for name in ("rank", *_OWN[1:])}
+    for at, table in enumerate(inputs):
+        own = words(table["wid"])
+        place: Array = pc.index_in(own.dictionary, value_set=wids)
+        mine = is_equal(of.take(place), at)
+        rank = one(pc.if_else(mine, place, pa.scalar(None, pa.int32()))).take(own.indices)
+        has = rank.is_valid() if rank.null_count else None
+        for name in parts:
+            column = rank if name == "rank" else one(table[name])
+            parts[name].append(column if has is None else column.filter(has))
+    inputs.clear()
+    columns = {name: pa.concat_arrays(parts.pop(name)) for name in ("rank", "h")}
+    order = _in_order(columns["rank"], columns["h"])
+    columns = {name: column.take(order) for name, column in columns.items()}
+    for name in STATES:
+        columns[name] = pa.concat_arrays(parts.pop(name)).take(order)
+    windows = columns["rank"]
+    for name in SAMPLES.names:
+        if name == "wid":
+            columns[name] = coded(windows, wids)
+        elif name not in columns:
+            columns[name] = one(profiles[name]).take(windows)
+    return pa.table({name: columns[name] for name in SAMPLES.names}, schema=SAMPLES)
 
 
-def _in_order_of(samples: pa.Table, profiles: pa.Table) -> pa.Table:
-    """Samples in the order of their windows, and within a window by hash."""
-    ranked = ordered(samples.append_column("rank", _ranks(samples, profiles)), ["rank", "h"])
-    return ranked.select(SCHEMAS["samples"].names)
+def _in_order(of: Array, h: Array) -> Array:
+    """Where rows stand in ascending order of `of`, and for each those first whose hash most others have too.
+
+    So hashes that come often have low codes, and codes ascend: a third less in the store than in their order.
+    """
+    counts = pc.value_counts(h)
+    order = pc.sort_indices(pa.table([counts.field(1), counts.field(0)], ["n", "h"]), _COMMON_FIRST)
+    place = pc.index_in(h, value_set=counts.field(0).take(order))
+    many = pa.scalar(max(len(counts), 1), pa.int64())
+    return cast("Array", pc.sort_indices(pc.add(pc.multiply(of.cast(pa.int64()), many), place)))

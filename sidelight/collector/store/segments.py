@@ -29,7 +29,7 @@ from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, Part, comp
 from sidelight.stacks.window import Window
 
 ROOT: Final = "v1/l0/"
-ROWS_PER_GROUP: Final = 131_072
+ROWS_PER_GROUP: Final = 1 << 20
 ZSTD_LEVEL: Final = 3
 
 _LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
@@ -161,10 +161,8 @@ def read_segment(
     return completed(pa.concat_tables(groups), names)
 
 
-def parquet(table: pa.Table) -> bytes:
+def parquet(table: pa.Table, level: int = ZSTD_LEVEL) -> bytes:
     """A table as a Parquet file, the same bytes for the same table."""
     sink = io.BytesIO()
-    pq.write_table(
-        table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=ZSTD_LEVEL
-    )
+    pq.write_table(table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=level)
     return sink.getvalue()
