@@ -10,11 +10,11 @@ from typing import Final
 
 from aiohttp import web
 
-from sidelight.collector.admit import Admission, Arrival, BadParameter, admit
+from sidelight.collector.admit import Admission, Admitted, Arrival, BadParameter, admit
 from sidelight.collector.budget import Budget, Share
 from sidelight.collector.flusher import Flusher
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.unpack import too_large
+from sidelight.collector.unpack import declared_bytes, too_large
 from sidelight.stacks.errors import Reason, SidelightError
 
 PATH: Final = "/api/v1/windows"
@@ -54,6 +54,8 @@ class Ingest:
         self._budget = budget
         self._metrics = metrics
         self._threads = ThreadPoolExecutor(decode_threads, thread_name_prefix="decode")
+        # Twice as many as threads, so that none of them waits for the loop to give it the next.
+        self._turns = asyncio.Semaphore(2 * decode_threads)
         self._max_receive_seconds = max_receive_seconds
         self._clock_ns = clock_ns
 
@@ -68,15 +70,25 @@ class Ingest:
             body = await self._receive(request, share)
             self._metrics.received_bytes.inc(len(body))
             encoding = request.headers.get("Content-Encoding", "")
-            arrival = Arrival(body, encoding, _parameters(request), self._clock_ns())
-            loop = asyncio.get_running_loop()
-            admitted = await loop.run_in_executor(self._threads, admit, arrival, self._rules)
-            del body, arrival
+            # Room is kept for the text before it is read: what cannot be read soon is refused at once.
+            share.set(declared_bytes(body, encoding, self._rules.max_body_bytes))
+            admitted = await self._admit(
+                request, Arrival(body, encoding, _parameters(request), self._clock_ns())
+            )
+            del body
             share.set(admitted.held_bytes)
             self._metrics.text_bytes.inc(admitted.text_bytes)
             self._metrics.samples_truncated.inc(admitted.truncated)
             receipt = await self._flusher.submit(admitted.windows, admitted.text_bytes)
         return web.json_response({"accepted": receipt.accepted, "duplicates": receipt.duplicates})
+
+    async def _admit(self, request: web.Request, arrival: Arrival) -> Admitted:
+        """Read what arrived, in a thread, unless whoever sent it has gone by the time that it is its turn."""
+        async with self._turns:
+            if request.transport is None or request.transport.is_closing():
+                raise asyncio.CancelledError  # as the server itself ends a request whose client has gone
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, admit, arrival, self._rules)
 
     def close(self) -> None:
         """End the threads that read bodies."""

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 import structlog
 from aiohttp import web
@@ -14,6 +15,13 @@ from aiohttp.http_exceptions import HttpProcessingError
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.settings import Settings
 from sidelight.stacks.errors import Reason, SidelightError
+
+BACKLOG: Final = 1024
+"""Connections that may wait to be accepted; the kernel allows fewer if net.core.somaxconn says so.
+
+Thousands of sidecars come when they come, also while the loop is busy. A connection that finds no place is
+tried again by its client's kernel a second later, then after two more, then four.
+"""
 
 _log = structlog.get_logger()
 
@@ -55,7 +63,7 @@ async def listen(server: web.AppRunner, address: tuple[str, int]) -> int:
     """Begin to accept connections; returns the port. Raises PortInUse."""
     host, port = address
     try:
-        await web.TCPSite(server, host, port).start()
+        await web.TCPSite(server, host, port, backlog=BACKLOG).start()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(

@@ -49,6 +49,25 @@ def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
     return _bounded(steps, max_bytes)
 
 
+def declared_bytes(body: bytes, encoding: str, max_bytes: int) -> int:
+    """How long a body says it will be once unpacked, at most max_bytes; its own length if it does not say.
+
+    Anybody may say anything, and where it has several parts only one is asked: this is for keeping room, and
+    `unpack` for keeping to the limit.
+    """
+    name = encoding.strip().lower()
+    declared = -1
+    if name == "zstd":
+        try:
+            declared = zstandard.frame_content_size(body)
+        except zstandard.ZstdError:
+            declared = -1  # `unpack` says what is wrong with it
+    elif name == "gzip" and body.startswith(b"\x1f\x8b"):
+        # The last four bytes of a member are its length (RFC 1952, 2.3.1).
+        declared = int.from_bytes(body[-4:], "little")
+    return min(max(declared, len(body)), max_bytes)
+
+
 def too_large(max_bytes: int) -> LimitExceeded:
     """The refusal of a body beyond the limit."""
     return LimitExceeded(

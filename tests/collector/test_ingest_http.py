@@ -275,6 +275,49 @@ async def test_overload_is_answered_429_before_memory_grows(serving: Any, make_w
         assert (await collector.post(encode([make_window()]))).status == 200
 
 
+async def test_what_there_is_no_room_for_once_it_is_unpacked_is_refused_before_that(
+    serving: Any, make_window: Make
+) -> None:
+    store, text = Troubled(), encode([make_window(f"main;{'f' * 100_000} 1")])
+    packed = zstandard.ZstdCompressor().compress(text)
+    damaged = packed[: zstandard.frame_header_size(packed)] + b"?" * 99
+    limits = {"max_body_bytes": len(text), "max_pending_bytes": 2 * len(text) - 1}
+    async with serving(store, **limits) as collector:
+        assert (await collector.post(damaged, Content_Encoding="zstd")).reason == "bad_encoding"
+        store.go.clear()
+        held = asyncio.create_task(collector.post(packed, Content_Encoding="zstd"))
+        async with asyncio.timeout(SECONDS):
+            while not await collector.metric("sidelight_ingest_text_bytes_total"):
+                pass
+        refused = await collector.post(damaged, Content_Encoding="zstd")
+        assert (refused.status, refused.reason) == (429, "overloaded")
+        store.go.set()
+        assert (await held).status == 200
+
+
+async def test_what_its_sender_no_longer_waits_for_is_not_read(serving: Any, make_window: Make) -> None:
+    lines = "".join(f"main;handle_{n};query_{n % 97} (db/pool.py:{n}) {n + 1}\n" for n in range(60_000))
+    bodies = [encode([make_window("main 1")]) + lines.encode() for _ in range(4)]
+    path = "/api/v1/windows"
+    pending = sum(map(len, bodies))
+    gone = f'sidelight_request_seconds_count{{method="POST",route="{path}",status="499"}}'
+    async with serving(MemoryStore(), decode_threads=1) as collector, asyncio.timeout(SECONDS):
+        sent = [asyncio.create_task(collector.post(body)) for body in bodies[:3]]
+        while await collector.metric("sidelight_ingest_pending_bytes") < sum(map(len, bodies[:3])):
+            pass
+        _, writer = await asyncio.open_connection("127.0.0.1", collector.port)
+        head = f"POST {path} HTTP/1.1\r\nHost: collector\r\nContent-Length: {len(bodies[3])}\r\n\r\n"
+        writer.write(head.encode() + bodies[3])
+        while await collector.metric("sidelight_ingest_pending_bytes") < pending:
+            pass
+        writer.transport.abort()
+        assert [(await one).status for one in sent] == [200] * 3
+        while not await collector.metric(gone):
+            pass
+        assert await collector.metric("sidelight_ingest_text_bytes_total") == sum(map(len, bodies[:3]))
+        assert await collector.metric("sidelight_ingest_pending_bytes") == 0
+
+
 async def test_a_slow_sender_is_given_up(serving: Any) -> None:
     never = asyncio.Event()
 

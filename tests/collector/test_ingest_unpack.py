@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.unpack import BadEncoding, unpack
+from sidelight.collector.unpack import BadEncoding, declared_bytes, unpack
 from sidelight.stacks.errors import LimitExceeded, Reason
 
 PACK = {
@@ -36,6 +36,22 @@ def test_a_body_of_exactly_the_limit_passes_and_one_byte_more_does_not(encoding:
     with pytest.raises(LimitExceeded, match=f"larger than {len(text) - 1} bytes") as refused:
         unpack(PACK[encoding](text), encoding, len(text) - 1)
     assert refused.value.reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("encoding", PACK)
+def test_a_body_says_how_long_it_will_be(encoding: str) -> None:
+    text = b"main;f 1\n" * 50_000
+    assert declared_bytes(PACK[encoding](text), encoding, 10 * MB) == len(text)
+    assert declared_bytes(PACK[encoding](text), encoding, len(text) - 1) == len(text) - 1
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "gzip", "br", ""])
+@pytest.mark.parametrize("junk", [b"", b"m", b"\0" * 50])
+def test_what_says_nothing_of_its_length_is_taken_to_be_as_long_as_it_is(encoding: str, junk: bytes) -> None:
+    assert declared_bytes(junk, encoding, MB) == len(junk)
+    writer = zstandard.ZstdCompressor().compressobj()
+    streamed = writer.compress(b"main;f 1\n" * 999) + writer.flush()
+    assert declared_bytes(streamed, "zstd", MB) == len(streamed)
 
 
 def test_no_encoding_means_identity_and_names_ignore_case() -> None:
