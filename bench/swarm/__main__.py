@@ -28,11 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import zstandard
 
 from bench.corpus import Corpus, Shape
 from bench.swarm.proof import Proof, prove
-from bench.swarm.sidecars import Body, Result, Shipped, Task
+from bench.swarm.sidecars import Body, Result, Shipped, Task, blocks
 from sidelight.collector.store.s3 import S3Store
 from sidelight.stacks.folded import render_folded
 from tests.running import S3Server, collector, s3_server
@@ -114,12 +113,11 @@ class Outcome:
 def bodies(plan: Plan) -> list[Body]:
     """Windows of the corpus, each ready to be sent under any name."""
     corpus = Corpus(Shape(days=1 + plan.bodies / 4000, versions=1, seed=plan.seed))
-    compress = zstandard.ZstdCompressor(level=3)
     made: list[Body] = []
     for row in corpus.windows():
         text = render_folded(corpus.window(row).counts).encode()
         columns = b"".join(column.tobytes() for column in (row.hashes, row.idle, row.running, row.gil))
-        made.append(Body(len(made), row.window, compress.compress(text), len(text), columns))
+        made.append(Body(len(made), row.window, blocks(text), len(text), columns))
         if len(made) == plan.bodies:
             break
     return made
@@ -130,7 +128,7 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
     made = bodies(plan)
     text, packed = (
         statistics.mean(sizes)
-        for sizes in zip(*((one.text_bytes, len(one.packed)) for one in made), strict=True)
+        for sizes in zip(*((one.text_bytes, len(one.blocks)) for one in made), strict=True)
     )
     say(f"bodies of {text / 1000:.0f} KB of text, {packed / 1000:.1f} KB compressed")
     with ExitStack() as stack:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import zstandard
 
 from bench.corpus import Corpus, Shape
 from bench.swarm.__main__ import Outcome, Plan, run
 from bench.swarm.proof import prove
-from bench.swarm.sidecars import Body, Shipped
+from bench.swarm.sidecars import Body, Shipped, blocks, frame
 from sidelight.collector.store.hashed import HashedWindow
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.segments import write_hashed_segment
+from sidelight.collector.unpack import unpack
 
 COMPACTING = "--compact-interval-seconds 1 --compact-segments 2 --flush-seconds 0.5"
 SMALL = Plan(
@@ -121,3 +123,12 @@ def test_the_proof_names_stacks_without_frames(stored: Stored) -> None:
     missing = {h for row in rows[:2] for h in row.hashes} - {h for row in rows[2:] for h in row.hashes}
     assert missing
     assert prove(store, shipped, bodies).wrong == [f"{len(missing)} stacks of shop have no frames"]
+
+
+def test_a_body_is_one_frame_that_says_its_length_as_a_sidecars_is(stored: Stored) -> None:
+    text, header = b"main;handle 1\n" * 50_000, b'# {"format":1}\n'
+    body = Body(0, stored[0][0].window, blocks(text), len(text), b"")
+    packed = frame(header, body)
+    assert zstandard.frame_content_size(packed) == len(header + text)
+    assert unpack(packed, "zstd", 1 << 20) == header + text
+    assert unpack(packed + packed, "zstd", 1 << 21) == (header + text) * 2
