@@ -10,7 +10,7 @@ yet, `warm` is asked again. CPU of all threads, medians of the repeats.
 ingest   through HTTP, as bench/ingest.py does it.
 queries  bytes a window of closed days, compaction, and every question on 24 hours and 7 days.
 pods     the same with ten times as many pods, over a day.
-memory   peak memory of a 7-day merge in a process of its own, with nothing decoded before.
+memory   peak memory of a 7-day merge, window by window, in a process of its own, with nothing decoded before.
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ def queries(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
     """What every question takes."""
     last, first = shape.days - 2, 1
     asked = (
-        ("merge 24 h", flames(span(last, 1)), 105),
+        ("merge 24 h, window by window", flames(replace(span(last, 1), by_window=True)), 105),
+        ("merge 24 h of two days", flames(span(last - 0.5, 1)), 75),
+        ("merge 24 h of one day", flames(span(last, 1)), 60),
         (f"merge {shape.days:g} days", flames(span(0, shape.days)), 200),
         ("merge 1 h", flames(span(last + 0.5, 1 / 24)), None),
         ("compare 24 h with 24 h", flames(span(first, 1), span(last, 1)), 160),
@@ -239,7 +241,7 @@ def peak(folder: Path, days: float) -> float:
         )
         base = _memory("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the peak is what it is now: proc(5)
-        ask(engine, flames(span(0, days)))
+        ask(engine, flames(replace(span(0, days), by_window=True)))
         return (_memory("VmHWM") - base) / 1024
 
 

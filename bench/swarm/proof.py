@@ -6,7 +6,7 @@ places counts in the first. Counts are compared stack by stack, and each stack's
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -93,13 +93,12 @@ def prove(store: ObjectStore, shipped: Iterable[Shipped], bodies: Sequence[Body]
     """Compare what a store holds with what was shipped."""
     reader = _Reader(shipped, bodies)
     proof = reader.proof
-    sizes = {entry.key: entry.size for entry in store.list("v1/")}
+    sizes = Counter[str]()
+    for entry in store.list("v1/"):
+        sizes[entry.key[: entry.key.rfind("/") + 1]] += entry.size
     for ref in live(store, 0, _LAST_NS).refs:
         proof.objects += 1
-        proof.bytes += sum(
-            sizes.get(f"{ref.key_prefix}{part}.parquet", 0)
-            for part in ("profiles", "stacks", "samples", "sums")
-        )
+        proof.bytes += sizes[ref.key_prefix]
         reader.windows(read_segment(store, ref, "profiles"), read_segment(store, ref, "samples"))
         reader.stacks(read_segment(store, ref, "stacks"))
     for service, hashes in reader.needed.items():
