@@ -99,8 +99,9 @@ test-services: install python3.14 ## real services on every Python, into docs/su
 	$(BIN)/python -m tests.services --page docs/support.md $(SERVICES_FLAGS)
 
 .PHONY: bench
-bench: install ## run the benchmarks under bench/
+bench: install tools ## run the benchmarks under bench/
 	for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	echo "== bench/swarm"; $(BIN)/python -m bench.swarm
 
 .PHONY: wheel
 wheel: install ui ## build the sdist, the wheel and the native wheels (x86-64, aarch64) into dist/
