@@ -8,8 +8,8 @@ import sys
 import structlog
 
 
-def configure(*, json: bool, level: str = "info") -> None:
-    """Set up structlog for this process; called once, by its entry point."""
+def configure(*, json: bool, level: str = "info", **fields: str) -> None:
+    """Set up structlog for this process, with fields for every event; called once, by its entry point."""
     renderer: structlog.typing.Processor
     if json:
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
@@ -18,6 +18,7 @@ def configure(*, json: bool, level: str = "info") -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            lambda _logger, _method, event: {**event, **fields},
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,15 +30,29 @@ class Activity:
         self._windows = 0
         self._last_ingest_ns: int | None = None
 
-    def acknowledged(self, pod: str, service: str, now_ns: int) -> None:
-        """One window became durable."""
+    def acknowledged(self, senders: Iterable[tuple[str, str]], now_ns: int) -> None:
+        """Windows became durable, one from each of these (pod, service)."""
         with self._lock:
-            self._windows += 1
-            self._last_ingest_ns = now_ns
-            self._sidecars[pod, service] = now_ns
-            self._sidecars.move_to_end((pod, service))
-            if len(self._sidecars) > self._max_sidecars:
-                self._sidecars.popitem(last=False)
+            for sender in senders:
+                self._windows += 1
+                self._last_ingest_ns = now_ns
+                self._saw(sender, now_ns)
+
+    def add(self, windows: int, last_ns: int | None, senders: Mapping[tuple[str, str], int]) -> None:
+        """What another process of the same collector tells; of each (pod, service) when it was last seen."""
+        with self._lock:
+            self._windows += windows
+            self._last_ingest_ns = max(self._last_ingest_ns or 0, last_ns or 0) or None
+            latest = dict(senders)
+            for sender, at in self._sidecars.items():
+                latest[sender] = max(at, latest.get(sender, 0))
+            self._sidecars.clear()
+            for sender, at in sorted(latest.items(), key=lambda item: item[1]):
+                self._saw(sender, at)
+
+    def of_all(self) -> Activity:
+        """What all processes of this collector know together; blocks."""
+        return self
 
     @property
     def windows_acknowledged(self) -> int:
@@ -54,3 +69,9 @@ class Activity:
         with self._lock:
             seen = [SidecarSeen(pod, service, at) for (pod, service), at in self._sidecars.items()]
         return seen[::-1]
+
+    def _saw(self, sender: tuple[str, str], now_ns: int) -> None:
+        self._sidecars[sender] = now_ns
+        self._sidecars.move_to_end(sender)
+        if len(self._sidecars) > self._max_sidecars:
+            self._sidecars.popitem(last=False)

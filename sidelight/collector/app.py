@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -47,7 +48,8 @@ def _probes(metrics: Metrics, readiness: Readiness) -> list[web.RouteDef]:
         return web.Response(text="ok\n") if readiness.ready else refusal(ShuttingDown())
 
     async def published(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.text(), headers={"Content-Type": metrics.content_type})
+        text = await asyncio.to_thread(metrics.text)
+        return web.Response(body=text, headers={"Content-Type": metrics.content_type})
 
     return [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", published)]
 

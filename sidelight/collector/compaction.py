@@ -14,7 +14,7 @@ as strays. What a block took the place of is deleted once no query can be readin
 something has been stray or gone, each process measures itself from when it first saw it: other machines'
 clocks may be wrong.
 
-Any number of collectors may do this at once, and it stays right: they only do work twice.
+Any number of collectors may do this at once, and it stays right; leases keep them from doing work twice.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from sidelight.collector.columns import Array
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.blocks import InputUnreadable, is_whole, stored_ids, write_block
+from sidelight.collector.store.lease import Leases, unleased
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import ROOT, SegmentRef, parse_segment_key
@@ -137,6 +138,7 @@ class Compaction:
         rules: Rules,
         *,
         interval_seconds: float,
+        leases: Leases | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -144,6 +146,7 @@ class Compaction:
         self._metrics = metrics
         self._rules = rules
         self._interval_seconds = interval_seconds
+        self._taken = leases.taken if leases else unleased
         self._clock = clock
         self._timer = timer
         self._settled: set[date] = set()
@@ -169,10 +172,8 @@ class Compaction:
             fresh = set(segments.days(self._store))
             days = fresh.union(manifest.days(self._store))
             self._settled &= days - fresh
-            for day in sorted(days - self._settled):
-                if stopped():
-                    return
-                self._tend(day, stopped)
+            for day, ended in self._taken(sorted(days - self._settled), stopped):
+                self._tend(day, ended)
         except StoreError as error:
             self._failed(error)
 

@@ -183,9 +183,9 @@ class Flusher:
         self._metrics.windows_accepted.inc(len(batch.windows))
         self._metrics.last_ingest.set(now_ns / 1e9)
         for row in batch.windows:
-            labels = row.window.labels
             self._recent.remember(row.window.id, row.digest)
-            self._activity.acknowledged(labels.get("pod", ""), labels["service"], now_ns)
+        labels = [row.window.labels for row in batch.windows]
+        self._activity.acknowledged([(one.get("pod", ""), one["service"]) for one in labels], now_ns)
 
 
 def _again(failure: SidelightError) -> SidelightError:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import signal
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
 from typing import Final
 
 import structlog
 import uvloop
 from aiohttp import web
 
-from sidelight import __version__
-from sidelight.collector import kernel, ui
+from sidelight import __version__, logs
+from sidelight.collector import crew, kernel, ui
 from sidelight.collector.activity import Activity
 from sidelight.collector.admit import Admission
 from sidelight.collector.api.routes import routes as api_routes
@@ -21,20 +26,25 @@ from sidelight.collector.app import Readiness, build_app
 from sidelight.collector.batches import FlushRule
 from sidelight.collector.budget import Budget
 from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.crew import Seat
 from sidelight.collector.door import Tokens, read_tokens
 from sidelight.collector.flusher import Flusher
 from sidelight.collector.ingest import Ingest
-from sidelight.collector.metrics import Metrics
+from sidelight.collector.journal import SharedActivity
+from sidelight.collector.metrics import Metrics, keep_numbers_in
+from sidelight.collector.pulse import pulse
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.recent import RecentIds, stored_ids
 from sidelight.collector.retention import Policy, Retention
-from sidelight.collector.serving import announce, listen, server_logger
+from sidelight.collector.serving import announce, bind, listen, port_of, server_logger
 from sidelight.collector.settings import DAY_SECONDS, Days, Settings
 from sidelight.collector.store.counted import CountedStore
+from sidelight.collector.store.lease import Leases
 from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.opening import open_store, verify
 from sidelight.collector.store.unconditional import UnconditionalStore
+from sidelight.collector.workers import SIGNALS, Job, usable_cores
 from sidelight.settings import shown
 from sidelight.stacks.errors import SidelightError
 from sidelight.stacks.labels import LabelLimits
@@ -60,29 +70,80 @@ def main(settings: Settings) -> int:
     _log.info("starting", version=__version__, **shown(settings))
     _tell(kernel.status())
     tokens = Tokens(read_tokens(settings.write_tokens_file), read_tokens(settings.read_tokens_file))
-    store = open_store(
-        settings.store, s3_endpoint=settings.s3_endpoint, timeout_seconds=settings.store_timeout_seconds
-    )
+    store = opened(settings)
     verified = verify(store)
     _log.info("store verified", kind=store.kind, where=store.where, format=verified.format)
     if not verified.conditional_writes:
         _log.warning("store has no conditional writes: run one collector only", where=store.where)
         store = UnconditionalStore(store)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            runner.run(until_told(settings, store, tokens))
-        except ExceptionGroup as failures:
-            raise _first(failures) from failures
+    workers = settings.workers or usable_cores()
+    if workers > 1:
+
+        def job(given: Settings, seat: Seat) -> Job:
+            return partial(work, given, tokens, seat, conditional=verified.conditional_writes)
+
+        crew.run(replace(settings, workers=workers), job)
+    else:
+        run(until_told(settings, store, tokens, lambda port: announce(settings, port)))
     _log.info("stopped")
     return 0
 
 
-async def until_told(settings: Settings, store: ObjectStore, tokens: Tokens) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await serve(settings, store, tokens, stop, lambda port: announce(settings, port))
+def opened(settings: Settings) -> ObjectStore:
+    """The store that the settings name."""
+    return open_store(
+        settings.store, s3_endpoint=settings.s3_endpoint, timeout_seconds=settings.store_timeout_seconds
+    )
+
+
+def work(settings: Settings, tokens: Tokens, seat: Seat, pipe: Connection, *, conditional: bool) -> None:
+    """Be one process of several; a Job of workers.supervise."""
+    logs.configure(json=settings.log_json, level=settings.log_level, worker=seat.name)
+    keep_numbers_in(seat.shared, seat.name)
+    try:
+        store = opened(settings)
+        if not conditional:
+            store = UnconditionalStore(store)
+        run(until_told(settings, store, tokens, lambda _: pipe.send("working"), seat))
+    except SidelightError as error:
+        _log.error("worker ends", error=error.message, hint=error.hint)
+        sys.exit(1)
+    finally:
+        parent = multiprocessing.parent_process()
+        if parent is None or not parent.is_alive():
+            seat.leave()
+
+
+def run(serving: Coroutine[None, None, None]) -> None:
+    """Run it in an event loop of its own. Raises the first cause when a root task died."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(serving)
+        except ExceptionGroup as failures:
+            raise _first(failures) from failures
+
+
+async def until_told(
+    settings: Settings,
+    store: ObjectStore,
+    tokens: Tokens,
+    listening: Callable[[int], None],
+    seat: Seat | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; one of several processes, also until the one that started it is gone."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    if parent := multiprocessing.parent_process():
+
+        def orphaned() -> None:
+            loop.remove_reader(parent.sentinel)
+            _log.error("the process that started this worker is gone")
+            stop.set()
+
+        loop.add_reader(parent.sentinel, orphaned)
+    await serve(settings, store, tokens, stop, listening, seat)
 
 
 async def serve(
@@ -91,12 +152,15 @@ async def serve(
     tokens: Tokens,
     stop: asyncio.Event,
     listening: Callable[[int], None],
+    seat: Seat | None = None,
 ) -> None:
     """Serve until `stop` is set, then finish what is in progress; `listening` is told the port.
 
     Raises PortInUse, and an ExceptionGroup when a root task died.
     """
-    metrics, activity, readiness = Metrics(), Activity(), Readiness()
+    serves, tends = settings.role != "compactor", settings.role != "serve"
+    metrics, readiness = Metrics(seat.shared if seat else None), Readiness()
+    activity = SharedActivity(seat.shared, seat.name) if seat else Activity()
     store = CountedStore(bare, metrics)
     recent = RecentIds(settings.recent_ids)
     rule = FlushRule(settings.flush_seconds, settings.flush_bytes)
@@ -110,8 +174,13 @@ async def serve(
         max_receive_seconds=settings.max_receive_seconds,
     )
     engine = QueryEngine(store, query_limits(settings), metrics.segments_unreadable.inc)
+    lease_seconds = settings.compact_lease_seconds
     compaction = Compaction(
-        store, metrics, compaction_rules(settings), interval_seconds=settings.compact_interval_seconds
+        store,
+        metrics,
+        compaction_rules(settings),
+        interval_seconds=settings.compact_interval_seconds,
+        leases=Leases(store, lease_seconds, metrics.compaction_left.inc) if lease_seconds else None,
     )
     retention = Retention(
         store,
@@ -125,7 +194,9 @@ async def serve(
             *ingest.routes(),
             *api_routes(engine, activity, store.kind),
             *ui.routes(settings.path_prefix, ui.find()),
-        ],
+        ]
+        if serves
+        else [],
         metrics,
         tokens,
         readiness,
@@ -143,17 +214,28 @@ async def serve(
     )
     await server.setup()
     try:
-        listening(await listen(server, settings.address))
+        sockets = seat.sockets if seat else bind(settings.address)[0]
+        await listen(server, sockets)
+        metrics.workers.set(0 if seat else int(serves))
+        listening(port_of(sockets))
         async with asyncio.TaskGroup() as roots:
             flushing = roots.create_task(
                 outlive(stop, "flush", flusher.run()), name="flush windows to the store"
             )
-            roots.create_task(outlive(stop, "retention", retention.run(stop)), name="delete what is too old")
-            if settings.compact_interval_seconds:
+            roots.create_task(
+                outlive(stop, "pulse", pulse(stop, metrics.loop_late_seconds.observe)),
+                name="measure how late the event loop is",
+            )
+            if tends:
+                roots.create_task(
+                    outlive(stop, "retention", retention.run(stop)), name="delete what is too old"
+                )
+            if tends and settings.compact_interval_seconds:
                 roots.create_task(
                     outlive(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
                 )
-            roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
+            if serves:
+                roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
             await stop.wait()
             _log.info("stopping")
             readiness.ready = False

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import os
+from pathlib import Path
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from sidelight import __version__
 from sidelight.stacks.errors import Reason
@@ -10,13 +15,31 @@ from sidelight.stacks.errors import Reason
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
+def keep_numbers_in(directory: Path, process: str) -> None:
+    """Keep the numbers of each Metrics made from here on in files there, beside those of other processes.
+
+    A process that comes in the place of one that died has the same name, and goes on counting where that
+    ended. A name has no `_`.
+    """
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
+    values.ValueClass = values.MultiProcessValue(lambda: process)  # type: ignore[no-untyped-call]
+
+
 class Metrics:
-    """Every number the collector publishes. Labels come from closed sets: reasons, operations, routes."""
+    """Every number the collector publishes. Labels come from closed sets: reasons, operations, routes.
+
+    `shared` is the directory that `keep_numbers_in` was told; what is published is then the numbers of all
+    processes that were told the same.
+    """
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Path | None = None) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
+        self._published = self.registry
+        if shared is not None:
+            self._published = CollectorRegistry()
+            MultiProcessCollector(self._published, str(shared))  # type: ignore[no-untyped-call]
         self.windows_accepted = self._counter(
             "sidelight_windows_accepted", "Windows acknowledged: they are durable in the store."
         )
@@ -36,8 +59,9 @@ class Metrics:
             "sidelight_ingest_text_bytes", "Bytes of windows after decompression."
         )
         self.pending_bytes = self._gauge(
-            "sidelight_ingest_pending_bytes", "Text received and not durable yet."
+            "sidelight_ingest_pending_bytes", "Text received and not durable yet.", of_all="sum"
         )
+        self.pending_bytes.set(0)
         self.last_ingest = self._gauge(
             "sidelight_last_ingest_timestamp_seconds", "When a window was last acknowledged."
         )
@@ -70,12 +94,22 @@ class Metrics:
         self.compaction_errors = self._counter(
             "sidelight_compaction_errors", "Times that compaction was broken off."
         )
+        self.compaction_left = self._counter(
+            "sidelight_compaction_left_days", "Looks at a day that were left to the collector at work on it."
+        )
         self.segments_unreadable = self._counter(
             "sidelight_query_unreadable_segments",
             "Segments, blocks and manifests that a query had to leave out, counted anew in every query.",
         )
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
+        )
+        self.loop_late_seconds = self._histogram(
+            "sidelight_loop_late_seconds", "How much later than asked for the event loop came to a timer."
+        )
+        self.workers = self._gauge("sidelight_workers", "Processes that serve.", of_all="sum")
+        self.worker_deaths = self._counter(
+            "sidelight_worker_deaths", "Workers that died and were started anew."
         )
         for reason in Reason:
             self.refusals.labels(reason)
@@ -85,13 +119,19 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of them in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(self._published)
 
     def _counter(self, name: str, documentation: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)
 
-    def _gauge(self, name: str, documentation: str, labels: tuple[str, ...] = ()) -> Gauge:
-        return Gauge(name, documentation, labels, registry=self.registry)
+    def _gauge(
+        self,
+        name: str,
+        documentation: str,
+        labels: tuple[str, ...] = (),
+        of_all: Literal["max", "sum"] = "max",
+    ) -> Gauge:
+        return Gauge(name, documentation, labels, registry=self.registry, multiprocess_mode=of_all)
 
     def _histogram(self, name: str, documentation: str, labels: tuple[str, ...] = ()) -> Histogram:
         return Histogram(name, documentation, labels, buckets=_FAST, registry=self.registry)

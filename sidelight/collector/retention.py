@@ -27,7 +27,7 @@ import structlog
 
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.settings import Days
-from sidelight.collector.store import manifest, segments
+from sidelight.collector.store import lease, manifest, segments
 from sidelight.collector.store.blocks import rewrite_block
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
@@ -42,6 +42,7 @@ _IN_ORDER: Final = (
     re.compile(rf"{segments.ROOT}{_DAY}/{_NAME}/(profiles|stacks)\.parquet"),
     re.compile(rf"{manifest.ROOT}{_DAY}\.json"),
     re.compile(rf"{manifest.BLOCKS}{_DAY}/{_NAME}/({'|'.join(SCHEMAS)})\.parquet"),
+    lease.KEY,
 )
 """Keys that the collector writes. What makes others count goes first, so that no reader finds half of it."""
 _log = structlog.get_logger()
@@ -235,14 +236,16 @@ def _sizes(
 
 
 def _days(store: ObjectStore) -> list[date]:
-    """Days of which there is anything, segments or blocks or a manifest."""
+    """Days of which there is anything, segments or blocks or a manifest or a lease."""
     roots = (segments.ROOT, manifest.BLOCKS)
-    return sorted({*manifest.days(store), *chain.from_iterable(segments.days(store, root) for root in roots)})
+    named = (*manifest.days(store), *lease.days(store))
+    return sorted({*named, *chain.from_iterable(segments.days(store, root) for root in roots)})
 
 
 def _keys(store: ObjectStore, days: Iterable[date]) -> Iterator[str]:
     for day in sorted(days):
-        for root in (f"{segments.ROOT}{day}/", f"{manifest.ROOT}{day}.json", f"{manifest.BLOCKS}{day}/"):
+        named = (manifest.key_of(day), lease.key_of(day))
+        for root in (f"{segments.ROOT}{day}/", f"{manifest.BLOCKS}{day}/", *named):
             for entry in store.list(root):
                 yield entry.key
 

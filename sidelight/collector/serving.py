@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import socket
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -59,11 +61,22 @@ def server_logger(metrics: Metrics) -> logging.Logger:
     return logger
 
 
-async def listen(server: web.AppRunner, address: tuple[str, int]) -> int:
-    """Begin to accept connections; returns the port. Raises PortInUse."""
+Sockets = Sequence[socket.socket]
+
+
+def bind(address: tuple[str, int], copies: int = 1) -> Sequence[Sockets]:
+    """Listening sockets for a server, or for each of several that connections are shared out to.
+
+    A name may stand for several addresses; all are listened on, with the same port. Raises PortInUse.
+    """
     host, port = address
     try:
-        await web.TCPSite(server, host, port, backlog=BACKLOG).start()
+        if copies > 1 and port:
+            # Those who share a port are never told that others have it already.
+            close(_listening(_resolved(host, port), port, shared=False))
+        made = [_listening(_resolved(host, port), port, shared=copies > 1)]
+        for _ in range(copies - 1):
+            made.append(_listening(_resolved(host, port), port_of(made[0]), shared=True))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
@@ -74,7 +87,49 @@ async def listen(server: web.AppRunner, address: tuple[str, int]) -> int:
             reason=Reason.BAD_SETTING,
             hint="--listen is an address of this machine and a port above 1023.",
         ) from error
-    return int(server.addresses[0][1])
+    return made
+
+
+def port_of(sockets: Sockets) -> int:
+    """The port that they all listen on; 0 if there is none."""
+    return int(sockets[0].getsockname()[1]) if sockets else 0
+
+
+async def listen(server: web.AppRunner, sockets: Sockets) -> None:
+    """Begin to accept connections."""
+    for one in sockets:
+        await web.SockSite(server, one).start()
+
+
+def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(where[0])) for family, _, _, _, where in found))
+
+
+def _listening(places: Iterable[tuple[socket.AddressFamily, str]], port: int, *, shared: bool) -> Sockets:
+    made: list[socket.socket] = []
+    try:
+        for family, host in places:
+            one = socket.socket(family, socket.SOCK_STREAM)
+            made.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind((host, port))
+            one.listen(BACKLOG)
+            port = port or port_of(made)
+    except BaseException:
+        close(made)
+        raise
+    return made
+
+
+def close(sockets: Sockets) -> None:
+    """Stop listening here; processes that were given the same go on."""
+    for one in sockets:
+        one.close()
 
 
 def announce(settings: Settings, port: int) -> None:

@@ -11,6 +11,7 @@ from sidelight.settings import BadSetting, address, positive, seconds, setting, 
 
 DAY_SECONDS = 86_400.0
 MIN_STRAY_SECONDS = 600.0
+MOST_LEASE_SECONDS = 3600.0
 
 _AT_LEAST_ONE = (
     "max_windows",
@@ -30,12 +31,14 @@ _AT_LEAST_ONE = (
 
 _CENTURY_DAYS = 36_525
 _AT_MOST = {
+    "workers": 256,
+    "compact_lease_seconds": MOST_LEASE_SECONDS,
     "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
 }
-"""Beyond these, moments are no longer dates, or no longer 64 bits of nanoseconds."""
+"""Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
 
 
 def path_prefix(text: str) -> str:
@@ -74,6 +77,13 @@ def service_days(text: str) -> tuple[str, Days]:
     return service, Days(*map(int, parts))
 
 
+def role(text: str) -> str:
+    """What a collector does."""
+    if text not in ("all", "serve", "compactor"):
+        raise ValueError(f"{text!r} is not all, serve or compactor")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """A collector's settings; a flag and a SIDELIGHT_ variable each."""
@@ -90,6 +100,14 @@ class Settings:
     )
     path_prefix: str = setting("", "serve everything below this path", read=path_prefix)
     port_file: Path | None = setting(None, "write the port that is served on to this file", read=Path)
+    role: str = setting(
+        "all",
+        "serve: take windows in and answer; compactor: make blocks and delete what is old; all: both",
+        read=role,
+    )
+    workers: int = setting(
+        1, "processes that serve; 0: one for each usable core", read=whole, metavar="COUNT"
+    )
 
     write_tokens_file: Path | None = setting(
         None, "bearer tokens that may send windows, one a line", read=Path
@@ -148,6 +166,11 @@ class Settings:
         "most rows of samples of a block that is made of others; one takes 150 bytes of memory",
         read=whole,
     )
+    compact_lease_seconds: float = setting(
+        120.0,
+        "a day that a collector compacts is left to it for so long after its last sign of life; 0: never",
+        read=seconds,
+    )
     compact_gone_seconds: float = setting(
         600.0, "what a block has is deleted so long after it was made", read=positive
     )
@@ -174,6 +197,13 @@ class Settings:
     max_points: int = setting(5_000, "most steps of a timeline", read=whole, metavar="COUNT")
     max_rows: int = setting(100_000, "most rows of a table of functions", read=whole, metavar="COUNT")
 
+    max_worker_deaths: int = setting(
+        5,
+        "workers that may die within worker_deaths_seconds; one more ends the collector",
+        read=whole,
+        metavar="COUNT",
+    )
+    worker_deaths_seconds: float = setting(60.0, "time in which deaths of workers are counted", read=positive)
     shutdown_seconds: float = setting(
         30.0, "how long requests in progress may take when the collector stops", read=seconds
     )
@@ -204,8 +234,13 @@ class Settings:
                 f"compact_stray_seconds is below {MIN_STRAY_SECONDS:g}",
                 hint="A block that a slow collector is about to commit would be deleted.",
             )
+        if self.role == "compactor" and self.workers != 1:
+            raise BadSetting(
+                "a compactor is one process",
+                hint="Leave out --workers; start several compactors to share the days out.",
+            )
         if self.write_tokens_file is None and not (
-            self.allow_anonymous_writes or is_loopback(self.address[0])
+            self.allow_anonymous_writes or is_loopback(self.address[0]) or self.role == "compactor"
         ):
             raise BadSetting(
                 f"anybody who reaches {self.address[0]} could write profiles",

@@ -28,6 +28,7 @@ from sidelight.stacks.folded import parse_folded
 from sidelight.stacks.labels import Labels
 from sidelight.stacks.window import Window
 from tests import running
+from tests.collector.processes import Process
 from tests.running import S3Server
 
 START_SECONDS = 30.0
@@ -150,6 +151,19 @@ def serving() -> Serve:
                     await task
 
     return begin
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def begin(store: str, *options: str) -> Process:
+        started.append(Process(tmp_path, store, *options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()
 
 
 @pytest.fixture

@@ -186,6 +186,6 @@ def test_a_budget_gives_back_what_a_request_held_also_when_it_fails() -> None:
 def test_the_senders_remembered_are_bounded_and_the_latest_come_first() -> None:
     activity = Activity(max_sidecars=2)
     for at, pod in enumerate(["a", "b", "a", "c"]):
-        activity.acknowledged(pod, "shop", at)
+        activity.acknowledged([(pod, "shop")], at)
     assert [(one.pod, one.last_seen_ns) for one in activity.sidecars()] == [("c", 3), ("a", 2)]
     assert (activity.windows_acknowledged, activity.last_ingest_ns) == (4, 3)

@@ -77,7 +77,7 @@ def test_what_makes_others_count_goes_before_them() -> None:
     segments = segment("2026-11-01", "b" * 16) + segment("2026-11-02", "a" * 16)
     manifests = ["v1/manifest/2026-11-01.json", "v1/manifest/2026-11-02.json"]
     keys = [*block("2026-11-01"), *segments, *manifests, *block("2026-11-07"), "v1/manifest/2026-11-07.json"]
-    samples, rest, named, blocks = groups(reversed(keys), NOW, 14)
+    samples, rest, named, blocks, _ = groups(reversed(keys), NOW, 14)
     assert samples == sorted(key for key in segments if key.endswith("/samples.parquet"))
     assert rest == sorted(set(segments) - set(samples))
     assert named == manifests
@@ -94,6 +94,7 @@ def test_what_makes_others_count_goes_before_them() -> None:
         "v1/l0/2020-01-01/x/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
         "v1/raw/2020-01-01/notes.txt",
         "v1/manifest/2020-01-01.txt",
+        "v1/lease/2020-01-01.txt",
         "v1/manifest/notes/2020-01-01.json",
         "v1/r1h/2020-01-01/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
         "other/v1/l0/2020-01-01/1795000000000-1795000000001-0123456789abcdef/samples.parquet",
@@ -128,6 +129,16 @@ def test_blocks_go_with_their_day(make_window: Make) -> None:
     assert len(days(store)) == 3
     retention(store).look(NOW, lambda: False)
     assert {key.split("/")[2][:10] for key in (entry.key for entry in store.list("v1/"))} == {"2026-11-20"}
+
+
+def test_leases_of_days_that_are_gone_go_too_and_last() -> None:
+    keys = [*segment("2026-11-06"), "v1/lease/2026-11-06.json", "v1/lease/2026-11-07.json"]
+    assert gone(keys, NOW, 14)[-1] == "v1/lease/2026-11-06.json"
+    store = MemoryStore()
+    for key in keys:
+        store.put(key, b"")
+    retention(store).look(NOW, lambda: False)
+    assert [entry.key for entry in store.list("v1/")] == ["v1/lease/2026-11-07.json"]
 
 
 def test_what_is_left_when_the_collector_stops_waits_for_the_next_look(make_window: Make) -> None:

@@ -1,5 +1,6 @@
 """One handler for each path of the read API."""
 
+import asyncio
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -158,7 +159,7 @@ class _Api:
 
     async def status(self, request: web.Request) -> web.Response:
         self._read(request, "/status")
-        seen = self._activity
+        seen = await asyncio.to_thread(self._activity.of_all)
         answer = {
             "version": sidelight.__version__,
             "store": {"kind": self._store_kind, "ok": await self._engine.store_answers()},
