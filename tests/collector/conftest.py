@@ -157,8 +157,8 @@ def serving() -> Serve:
 def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
-    def begin(store: str, *options: str) -> Process:
-        started.append(Process(tmp_path, store, *options))
+    def begin(store: str, *options: str, alone: bool = False) -> Process:
+        started.append(Process(tmp_path, store, *options, alone=alone))
         return started[-1]
 
     yield begin

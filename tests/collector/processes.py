@@ -23,7 +23,8 @@ SECONDS = 60.0
 class Process:
     """`sidelight collector` as an operator starts it."""
 
-    def __init__(self, scratch: Path, store: str, *options: str) -> None:
+    def __init__(self, scratch: Path, store: str, *options: str, alone: bool = False) -> None:
+        """`alone` in a process group, as one started by a shell is."""
         self.port_file = scratch / f"port-{random.randrange(1 << 30)}"
         self.log = scratch / f"log-{self.port_file.name}"
         command = [sys.executable, "-m", "sidelight.cli", "collector", "--store", store]
@@ -31,6 +32,7 @@ class Process:
         self.process = subprocess.Popen(
             [*command, *address, "--port-file", str(self.port_file), "--log-json", *options],
             stderr=self.log.open("wb"),
+            start_new_session=alone,
         )
 
     def port(self) -> int:
