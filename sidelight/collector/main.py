@@ -54,6 +54,8 @@ LINGER_SECONDS: Final = 3.0
 """How long a client that was refused may go on sending before the connection is closed."""
 MAX_LINE_BYTES: Final = 160 << 10
 """The longest URL: a comparison may have three selectors of 4,096 characters, percent-encoded."""
+RECALLED_AT_ONCE: Final = 1000
+"""Ids that are learnt, and given up, before the event loop turns to others."""
 
 _log = structlog.get_logger()
 
@@ -265,7 +267,11 @@ async def recall(recent: RecentIds, store: ObjectStore, stop: asyncio.Event) -> 
     except StoreError as error:
         _log.warning("ids of earlier windows not recalled", error=error.message, hint=error.hint)
         return
-    recent.recall(ids)
+    ids.reverse()
+    while ids:
+        recent.recall(reversed(ids[-RECALLED_AT_ONCE:]))
+        del ids[-RECALLED_AT_ONCE:]
+        await asyncio.sleep(0)
     _log.info("ids of earlier windows recalled", windows=len(recent))
 
 

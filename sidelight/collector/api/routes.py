@@ -21,7 +21,9 @@ from sidelight.collector.query.listing import label_names, label_values, service
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
+from sidelight.collector.query.windows import Question
 from sidelight.collector.times import rfc3339
+from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.svg_script import SCRIPT
 
 PREFIX: Final = "/api/v1"
@@ -79,6 +81,8 @@ def routes(
 
 
 class _Api:
+    """The handlers. Selectors are read in the query's thread, because there are some that take seconds."""
+
     def __init__(
         self,
         engine: QueryEngine,
@@ -93,23 +97,22 @@ class _Api:
         self._clock_ns = clock_ns
 
     async def services(self, request: web.Request) -> web.Response:
-        question = self._read(request, "/services").question()
-        return await self._answer(request, lambda reading: services(reading, question))
+        given = self._read(request, "/services")
+        return await self._answer(request, lambda reading: services(reading, given.question()))
 
     async def labels(self, request: web.Request) -> web.Response:
-        question = self._read(request, "/labels").question()
-        return await self._answer(request, lambda reading: label_names(reading, question))
+        given = self._read(request, "/labels")
+        return await self._answer(request, lambda reading: label_names(reading, given.question()))
 
     async def label_values(self, request: web.Request) -> web.Response:
-        question = self._read(request, "/labels/{name}/values").question()
-        name = request.match_info["name"]
-        return await self._answer(request, lambda reading: label_values(reading, question, name))
+        given, name = self._read(request, "/labels/{name}/values"), request.match_info["name"]
+        return await self._answer(request, lambda reading: label_values(reading, given.question(), name))
 
     async def timeline(self, request: web.Request) -> web.Response:
         given = self._read(request, "/timeline")
-        question, kind, step, most = given.question(), given.kind(), given.step_ns(), self._limits.max_points
+        kind, step, most = given.kind(), given.step_ns(), self._limits.max_points
         return await self._answer(
-            request, lambda reading: timeline(reading, question, kind, step_ns=step, most=most)
+            request, lambda reading: timeline(reading, given.question(), kind, step_ns=step, most=most)
         )
 
     async def flamegraph(self, request: web.Request) -> web.Response:
@@ -122,34 +125,33 @@ class _Api:
 
     async def depth(self, request: web.Request) -> web.Response:
         given = self._read(request, "/depth")
-        sides, kind = given.one_or_two(), given.kind()
-        return await self._answer(request, lambda reading: depth(reading, sides, kind))
+        kind = given.kind()
+        return await self._answer(request, lambda reading: depth(reading, given.one_or_two(), kind))
 
     async def top(self, request: web.Request) -> web.Response:
         given = self._read(request, "/top")
-        sides, kind, limit = given.one_or_two(), given.kind(), given.limit(DEFAULT_ROWS)
+        kind, limit = given.kind(), given.limit(DEFAULT_ROWS)
         by = By(given.word("by", [by.value for by in By]))
         return await self._answer(
-            request, lambda reading: functions(reading, sides, kind, by=by, limit=limit)
+            request, lambda reading: functions(reading, given.one_or_two(), kind, by=by, limit=limit)
         )
 
     async def export(self, request: web.Request) -> web.Response:
         given = self._read(request, "/export")
-        question, kind = given.question(), given.kind()
+        kind, wanted = given.kind(), given.word("format", ("folded", "speedscope", "svg"))
         lines, states = given.switch("lines", default=False), given.switch("states", default=True)
-        wanted, name = given.word("format", ("folded", "speedscope", "svg")), f"{question.selector} {kind}"
         if wanted == "speedscope":
-            return await self._speedscope(request, given, name)
+            return await self._speedscope(request, given)
         if wanted == "svg":
             return await self._export(
                 request,
-                lambda reading: svg(reading, question, kind, lines=lines, name=name),
+                lambda reading: _svg(reading, given.question(), kind, lines=lines),
                 "image/svg+xml; charset=utf-8",
                 {"Content-Security-Policy": SVG_POLICY},
             )
         return await self._export(
             request,
-            lambda reading: folded(reading, question, kind, lines=lines, states=states),
+            lambda reading: folded(reading, given.question(), kind, lines=lines, states=states),
             "text/plain; charset=utf-8",
         )
 
@@ -182,20 +184,24 @@ class _Api:
         return Parameters(request.query, PARAMETERS[path], self._limits, now_ns)
 
     async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
-        sides = given.sides() if two else [given.question()]
         kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
         most = self._limits.max_nodes
-        return await self._answer(
-            request, lambda reading: flame(reading, sides, kind, lines=lines, nodes=nodes, most=most)
-        )
 
-    async def _speedscope(self, request: web.Request, given: Parameters, name: str) -> web.Response:
-        question, kind, lines = given.question(), given.kind(), given.switch("lines", default=False)
-        return await self._export(
-            request,
-            lambda reading: speedscope(reading, question, kind, lines=lines, name=name),
-            "application/json; charset=utf-8",
-        )
+        def drawn(reading: Reading) -> Mapping[str, object]:
+            sides = given.sides() if two else [given.question()]
+            return flame(reading, sides, kind, lines=lines, nodes=nodes, most=most)
+
+        return await self._answer(request, drawn)
+
+    async def _speedscope(self, request: web.Request, given: Parameters, name: str = "") -> web.Response:
+        kind, lines = given.kind(), given.switch("lines", default=False)
+
+        def exported(reading: Reading) -> Exported:
+            question = given.question()
+            called = name or f"{question.selector} {kind}"
+            return speedscope(reading, question, kind, lines=lines, name=called)
+
+        return await self._export(request, exported, "application/json; charset=utf-8")
 
     async def _answer(self, request: web.Request, make: Make) -> web.Response:
         gzip = takes_gzip(request)
@@ -218,3 +224,7 @@ class _Api:
             return reply(made.content, content_type, gzip=gzip, headers={**basis, **(headers or {})})
 
         return (await self._engine.ask(whole)).response()
+
+
+def _svg(reading: Reading, question: Question, kind: ProfileType, *, lines: bool) -> Exported:
+    return svg(reading, question, kind, lines=lines, name=f"{question.selector} {kind}")
