@@ -104,5 +104,27 @@ def test_services_may_be_kept_for_days_of_their_own() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("most", "beyond"),
+    [
+        ({"workers": 256}, {"workers": 257}),
+        ({"compact_lease_seconds": 3600.0}, {"compact_lease_seconds": 3600.1}),
+        ({"compact_lease_seconds": 0.0}, {"compact_lease_seconds": -0.1}),
+        ({"max_worker_deaths": 0}, {"max_worker_deaths": -1}),
+        ({"worker_deaths_seconds": 0.1}, {"worker_deaths_seconds": 0.0}),
+        ({"role": "serve", "workers": 0}, {"role": "Serve"}),
+        ({"role": "compactor", "workers": 1}, {"workers": 2}),
+        ({"role": "compactor", "listen": "0.0.0.0:80"}, {"role": "serve"}),
+    ],
+)
+def test_what_processes_must_not_be_asked_for_is_refused(
+    most: dict[str, Any], beyond: dict[str, Any]
+) -> None:
+    given = {"store": "given", **most}
+    assert parse(Settings, "collector", "", flags(given), {}) == Settings(**given)
+    with pytest.raises(BadSetting):
+        parse(Settings, "collector", "", flags({**given, **beyond}), {})
+
+
 def flags(given: dict[str, Any]) -> list[str]:
     return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]

@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 SECONDS = 60.0
 MOST_OF_A_BODY = 1 / 8
 MOST_OF_AN_ANSWER = 1 / 50
-"""No callback may take a larger share of the CPU time of what is asked; encoding an answer takes twice that."""
+"""The largest share a callback may have in the CPU time of a request. Encoding an answer has twice that."""
 
 
 class Watch:
