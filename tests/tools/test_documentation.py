@@ -30,7 +30,7 @@ def test_every_metric_of_an_alert_is_published():
         )
     )
     declared = {
-        f"{metric.name}_total" if metric.type == "counter" else metric.name
+        metric.name + {"counter": "_total", "histogram": "_bucket"}.get(metric.type, "")
         for metrics in (CollectorMetrics(), SidecarMetrics())
         for metric in metrics.registry.collect()
     }
