@@ -100,7 +100,11 @@ def answers(store: ObjectStore, selector: str, start: float, end: float, kind: P
             label_values(reading, one, "region"),
         ]
 
-    return asked(store, all_of_them)
+    found = asked(store, all_of_them)
+    for answer in found:
+        assert isinstance(answer, dict)
+        del answer["basis"]["resolutions"]  # from where it was taken may change
+    return found
 
 
 @pytest.mark.parametrize("rows", [1_000_000, 300])
