@@ -44,6 +44,7 @@ STATUS: Final = {
     Reason.INTERNAL: 500,
     Reason.STORE_UNAVAILABLE: 503,
     Reason.STORE_FORMAT: 503,
+    Reason.ENGINE_UNAVAILABLE: 503,
     Reason.SHUTTING_DOWN: 503,
     Reason.QUERY_TIMEOUT: 503,
 }
@@ -55,6 +56,7 @@ RETRY_AFTER_SECONDS: Final = {
     Reason.SHUTTING_DOWN: 2,
     Reason.STORE_UNAVAILABLE: 5,
     Reason.STORE_FORMAT: 60,
+    Reason.ENGINE_UNAVAILABLE: 5,
 }
 
 

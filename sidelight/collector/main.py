@@ -33,6 +33,8 @@ from sidelight.collector.ingest import Ingest
 from sidelight.collector.journal import SharedActivity
 from sidelight.collector.metrics import Metrics, keep_numbers_in
 from sidelight.collector.pulse import pulse
+from sidelight.collector.query.clickhouse import ClickHouse
+from sidelight.collector.query.elsewhere import Elsewhere, place
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.recent import RecentIds, stored_ids
@@ -45,7 +47,7 @@ from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.opening import open_store, verify
 from sidelight.collector.store.unconditional import UnconditionalStore
 from sidelight.collector.workers import SIGNALS, Job, usable_cores
-from sidelight.settings import shown
+from sidelight.settings import BadSetting, shown
 from sidelight.stacks.errors import SidelightError
 from sidelight.stacks.labels import LabelLimits
 from sidelight.stacks.window import Limits
@@ -175,7 +177,9 @@ async def serve(
         decode_threads=settings.decode_threads,
         max_receive_seconds=settings.max_receive_seconds,
     )
-    engine = QueryEngine(store, query_limits(settings), metrics.segments_unreadable.inc)
+    engine = QueryEngine(
+        store, query_limits(settings), metrics.segments_unreadable.inc, stage1(settings, metrics)
+    )
     lease_seconds = settings.compact_lease_seconds
     compaction = Compaction(
         store,
@@ -323,6 +327,25 @@ def retention_policy(settings: Settings) -> Policy:
     }
     raw = settings.retention_raw_days
     return Policy(Days(raw, raw, raw), services, settings.retention_bytes)
+
+
+def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
+    """What adds up in the place of this process, from the settings. Raises BadSetting."""
+    at, file = settings.engine, settings.engine_password_file
+    if at is None:
+        return None
+    if file is not None:
+        try:
+            at = replace(at, password=file.read_text("utf-8").rstrip("\r\n"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadSetting(
+                f"cannot read the password in {file}: {error}", hint="Check the path and mode."
+            ) from error
+    where = place(at, settings.store, settings.s3_endpoint)
+    _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
+    return Elsewhere(
+        ClickHouse(at), where, metrics, settings.engine_timeout_seconds, settings.engine_fallback
+    )
 
 
 def query_limits(settings: Settings) -> QueryLimits:

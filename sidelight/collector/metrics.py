@@ -101,6 +101,14 @@ class Metrics:
             "sidelight_query_unreadable_segments",
             "Segments, blocks and manifests that a query had to leave out, counted anew in every query.",
         )
+        self.engine_seconds = self._histogram(
+            "sidelight_engine_seconds", "Time in which ClickHouse added up for a query, where it did."
+        )
+        self.engine_errors = self._counter(
+            "sidelight_engine_errors",
+            "Times that ClickHouse did not add up for a query, by cause.",
+            ("cause",),
+        )
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from sidelight.collector.engine_url import EngineUrl, engine_url
 from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
 
 DAY_SECONDS = 86_400.0
@@ -204,6 +205,21 @@ class Settings:
         metavar="COUNT",
     )
     worker_deaths_seconds: float = setting(60.0, "time in which deaths of workers are counted", read=positive)
+    engine: EngineUrl | None = setting(
+        None,
+        "ClickHouse that adds up for queries, from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
+        read=engine_url,
+        secret=True,
+        metavar="URL",
+    )
+    engine_password_file: Path | None = setting(None, "the password of the user of --engine", read=Path)
+    engine_timeout_seconds: float = setting(
+        15.0, "how long it may take for one side of a query", read=positive
+    )
+    engine_fallback: bool = setting(
+        default=True, help="add up in the collector what it did not; without, such a query fails"
+    )
+
     shutdown_seconds: float = setting(
         30.0, "how long requests in progress may take when the collector stops", read=seconds
     )
@@ -238,6 +254,17 @@ class Settings:
             raise BadSetting(
                 "a compactor is one process",
                 hint="Leave out --workers; start several compactors to share the days out.",
+            )
+        if self.engine is not None and not self.store.startswith("s3://"):
+            raise BadSetting(
+                "engine is given, and store is not in S3",
+                hint="ClickHouse reads the objects itself: use --store s3://bucket/prefix, or no --engine.",
+            )
+        if self.engine_password_file is not None and (self.engine is None or self.engine.password):
+            raise BadSetting(
+                "engine_password_file is given "
+                + ("without engine" if self.engine is None else "and engine has a password"),
+                hint="Give --engine without a password, and the file beside it.",
             )
         if self.write_tokens_file is None and not (
             self.allow_anonymous_writes or is_loopback(self.address[0]) or self.role == "compactor"

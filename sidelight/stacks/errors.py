@@ -47,6 +47,7 @@ class Reason(StrEnum):
     QUERY_TIMEOUT = "query_timeout"
     STORE_UNAVAILABLE = "store_unavailable"
     STORE_FORMAT = "store_format"
+    ENGINE_UNAVAILABLE = "engine_unavailable"
     SHUTTING_DOWN = "shutting_down"
     INTERNAL = "internal"
     # what an operator has to mend

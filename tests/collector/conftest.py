@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from aiohttp import ClientSession
@@ -28,6 +29,8 @@ from sidelight.stacks.folded import parse_folded
 from sidelight.stacks.labels import Labels
 from sidelight.stacks.window import Window
 from tests import running
+from tests.collector.clickhouse import Server
+from tests.collector.clickhouse import clickhouse as start_clickhouse
 from tests.collector.processes import Process
 from tests.running import S3Server
 
@@ -48,6 +51,13 @@ def new_bucket(s3_server: S3Server) -> Callable[[], str]:
     """Makes an empty bucket and gives its name."""
     numbers = count(1)
     return lambda: s3_server.create_bucket(f"sidelight-{next(numbers)}")
+
+
+@pytest.fixture(scope="package")
+def clickhouse(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One ClickHouse for these tests, which may read every bucket of the S3 server."""
+    with start_clickhouse(tmp_path_factory.mktemp("clickhouse"), s3_server.environment) as server:
+        yield server
 
 
 class Forgetful(MemoryStore):
@@ -114,6 +124,10 @@ class Running:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.ask("POST", f"/api/v1/windows{query}", body, named)
 
+    async def get(self, path: str, given: Mapping[str, str]) -> Answer:
+        """The answer of a path under /api/v1."""
+        return await self.ask("GET", f"/api/v1/{path}?{urlencode(given)}")
+
     async def metric(self, line: str) -> float:
         """The value of one line of /metrics, named with its labels; 0 when it is not there."""
         for text in (await self.ask("GET", "/metrics")).body.decode().splitlines():
@@ -132,7 +146,7 @@ def serving() -> Serve:
 
     @asynccontextmanager
     async def begin(
-        store: ObjectStore, tokens: Tokens | None = None, **changes: object
+        store: ObjectStore, /, tokens: Tokens | None = None, **changes: object
     ) -> AsyncIterator[Running]:
         values: dict[str, Any] = {"store": "given", "listen": "127.0.0.1:0", "flush_seconds": 0.0, **changes}
         stop = asyncio.Event()

@@ -12,6 +12,7 @@ from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.matching import read_selector
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.scan import Stage1
 from sidelight.collector.query.windows import Question
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore
@@ -79,7 +80,8 @@ def asked(
     answer: Callable[[Reading], Answer],
     limits: QueryLimits | None = None,
     left_out: Callable[[int], None] = lambda _: None,
+    stage1: Stage1 | None = None,
 ) -> Answer:
     """What a query answers over a store, run as the collector runs it."""
-    with closing(QueryEngine(store, limits or QueryLimits(), left_out)) as engine:
+    with closing(QueryEngine(store, limits or QueryLimits(), left_out, stage1)) as engine:
         return asyncio.run(engine.ask(answer))

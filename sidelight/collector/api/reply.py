@@ -40,9 +40,11 @@ def reply(body: bytes, content_type: str, *, gzip: bool, headers: Mapping[str, s
     return Reply(compressor.compress(body) + compressor.flush(), content_type, True, headers or {})
 
 
-def json_reply(answer: Mapping[str, object], *, gzip: bool) -> Reply:
+def json_reply(
+    answer: Mapping[str, object], *, gzip: bool, headers: Mapping[str, str] | None = None
+) -> Reply:
     """An answer as JSON, compressed as `reply` does."""
-    return reply(encoded(answer), "application/json; charset=utf-8", gzip=gzip)
+    return reply(encoded(answer), "application/json; charset=utf-8", gzip=gzip, headers=headers)
 
 
 def encoded(answer: Mapping[str, object]) -> bytes:

@@ -205,8 +205,12 @@ class _Api:
 
     async def _answer(self, request: web.Request, make: Make) -> web.Response:
         gzip = takes_gzip(request)
-        made = await self._engine.ask(lambda reading: json_reply(make(reading), gzip=gzip))
-        return made.response()
+
+        def whole(reading: Reading) -> Reply:
+            made = make(reading)
+            return json_reply(made, gzip=gzip, headers=_engine(reading))
+
+        return (await self._engine.ask(whole)).response()
 
     async def _export(
         self,
@@ -221,10 +225,20 @@ class _Api:
             made = make(reading)
             numbers = {name: n for name, n in made.basis.items() if isinstance(n, int)}
             basis = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in numbers.items()}
-            return reply(made.content, content_type, gzip=gzip, headers={**basis, **(headers or {})})
+            return reply(
+                made.content,
+                content_type,
+                gzip=gzip,
+                headers={**basis, **_engine(reading), **(headers or {})},
+            )
 
         return (await self._engine.ask(whole)).response()
 
 
 def _svg(reading: Reading, question: Question, kind: ProfileType, *, lines: bool) -> Exported:
     return svg(reading, question, kind, lines=lines, name=f"{question.selector} {kind}")
+
+
+def _engine(reading: Reading) -> Mapping[str, str]:
+    """Where samples were added up, if a collector has a choice."""
+    return {"Sidelight-Engine": reading.engine} if reading.engine else {}

@@ -9,6 +9,7 @@ from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout, TooManyQueries
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.reading import Deadline, Incomplete, Reading
+from sidelight.collector.query.scan import Stage1
 from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.segments import ROOT
 
@@ -22,16 +23,21 @@ class QueryEngine:
 
     A query that is out of time is answered at once and ends at its next step; until then it keeps its place,
     so that abandoned work is bounded too. `left_out` is told how many segments an answer does without because
-    they cannot be read. `close` waits for what is running.
+    they cannot be read; `stage1` adds up in the place of this process. `close` waits for what is running.
     """
 
     def __init__(
-        self, store: ObjectStore, limits: QueryLimits, left_out: Callable[[int], None] = lambda _: None
+        self,
+        store: ObjectStore,
+        limits: QueryLimits,
+        left_out: Callable[[int], None] = lambda _: None,
+        stage1: Stage1 | None = None,
     ) -> None:
         self.limits = limits
         self.cache = TableCache(limits.cache_bytes)
         self._store = store
         self._left_out = left_out
+        self._stage1 = stage1
         self._queries = ThreadPoolExecutor(limits.running, thread_name_prefix="query")
         self._reads = ThreadPoolExecutor(limits.reads, thread_name_prefix="query-read")
         self._places = limits.running + limits.waiting
@@ -47,7 +53,7 @@ class QueryEngine:
         if len(self._taken) >= self._places:
             raise TooManyQueries(self.limits.running, self.limits.waiting)
         deadline = Deadline(self.limits.timeout_seconds)
-        reading = Reading(self._store, self.cache, self._reads, deadline)
+        reading = Reading(self._store, self.cache, self._reads, deadline, self._stage1)
         future = self._queries.submit(_until_complete, answer, reading)
         self._taken.add(future)
         try:

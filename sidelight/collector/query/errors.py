@@ -1,8 +1,9 @@
 """What a query can be refused for, or fail with.
 
-BadParameter     a query parameter is unknown, given twice, or has a value that cannot be used
-QueryTimeout     the query took longer than it may
-TooManyQueries   all places are taken, and the queue is full
+BadParameter        a query parameter is unknown, given twice, or has a value that cannot be used
+QueryTimeout        the query took longer than it may
+TooManyQueries      all places are taken, and the queue is full
+EngineUnavailable   the engine that adds up did not, and this process may not
 """
 
 from collections.abc import Iterable
@@ -53,4 +54,16 @@ class TooManyQueries(SidelightError):
         super().__init__(
             f"{running} queries are running and {waiting} are waiting",
             hint="Ask again after Retry-After seconds.",
+        )
+
+
+class EngineUnavailable(SidelightError):
+    """The engine that adds up for queries did not, and the collector may not do it itself."""
+
+    reason = Reason.ENGINE_UNAVAILABLE
+
+    def __init__(self, cause: str, text: str) -> None:
+        super().__init__(
+            f"ClickHouse did not add up ({cause}): {text}",
+            hint="Check --engine and the server's own log, or allow --engine-fallback.",
         )

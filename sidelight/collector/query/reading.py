@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import structlog
@@ -20,6 +20,9 @@ from sidelight.collector.store.live import Live, live
 from sidelight.collector.store.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, read_segment
 from sidelight.collector.store.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
+
+if TYPE_CHECKING:
+    from sidelight.collector.query.scan import Stage1
 
 _UNUSED: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 COLUMNS: Final[dict[Part, tuple[str, ...]]] = {
@@ -61,9 +64,19 @@ class Deadline:
 
 
 class Reading:
-    """What one query reads: listed segments, their tables, and which of them had to be left out."""
+    """What one query reads: listed segments, their tables, and which of them had to be left out.
 
-    def __init__(self, store: ObjectStore, cache: TableCache, pool: Executor, deadline: Deadline) -> None:
+    With `stage1`, another engine adds up, and writes down in `engine` how that went.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        cache: TableCache,
+        pool: Executor,
+        deadline: Deadline,
+        stage1: "Stage1 | None" = None,
+    ) -> None:
         self._store = store
         self._cache = cache
         self._pool = pool
@@ -71,6 +84,8 @@ class Reading:
         self._unreadable: dict[SegmentRef, str] = {}
         self._damaged: dict[SegmentRef, set[Part]] = {}
         self.deadline = deadline
+        self.stage1 = stage1
+        self.engine = ""
 
     @property
     def unreadable(self) -> int:
@@ -100,6 +115,8 @@ class Reading:
 
     def counted(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
         """For each segment a table with all its stack hashes, the smallest one. Raises Incomplete."""
+        if self.stage1 is not None:  # then these are not read here anyway
+            return self.tables(refs, "stacks")
         return self.parts([(ref, self._smallest(ref)) for ref in refs])
 
     def _smallest(self, ref: SegmentRef) -> Part:

@@ -6,13 +6,14 @@
 Samples are kept apart by sampling period until the end, because a sample stands for its period's time. What
 was chosen by the hour, or by whole days, was added up when its block was made, and is taken from there.
 
-First it is said what is to be added up (`plan`), and then that is done (`added_up`).
+First it is said what is to be added up (`plan`), and then that is done: here (`added_up`), or by another
+engine that reads the same objects (`Stage1`).
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,14 @@ ROWS_AT_ONCE: Final = 2_000_000
 OBJECTS_AT_ONCE: Final = 256
 
 _KEYS: Final = ("service", "h", "period_ns")
-_ROWS: Final = pa.schema([SAMPLES.field(name) for name in (*_KEYS, *STATES)])
+ROWS: Final = pa.schema([SAMPLES.field(name) for name in (*_KEYS, *STATES)])
+
+
+class Stage1(Protocol):
+    """What adds up in the place of this process."""
+
+    def sums(self, reading: Reading, windows: Windows) -> pa.Table:
+        """As `added_up` of what is planned, row for row in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Scan:
 
 def sums(reading: Reading, windows: Windows) -> pa.Table:
     """Samples by state of each (service, h, period_ns) over the chosen windows; `service` is words."""
+    if reading.stage1 is not None:
+        return reading.stage1.sums(reading, windows)
     return added_up(reading, plan(reading, windows))
 
 
@@ -92,13 +102,13 @@ def added_up(reading: Reading, scans: Sequence[Scan]) -> pa.Table:
             batch.append(_picked(table, scan))
             rows += len(batch[-1])
             if rows >= ROWS_AT_ONCE:
-                parts.append(_added(batch))
+                parts.append(combined(batch))
                 batch, rows = [], 0
-    return _added([*parts, *batch]) if parts or batch else _ROWS.empty_table()
+    return combined([*parts, *batch]) if parts or batch else ROWS.empty_table()
 
 
 def _picked(table: pa.Table, scan: Scan) -> pa.Table:
-    rows = table.select(_ROWS.names)
+    rows = table.select(ROWS.names)
     if scan.only is None:
         return rows
     own = one(table[scan.by])
@@ -107,7 +117,7 @@ def _picked(table: pa.Table, scan: Scan) -> pa.Table:
     return rows.filter(pc.is_in(own, value_set=scan.only))
 
 
-def _added(tables: list[pa.Table]) -> pa.Table:
+def combined(tables: list[pa.Table]) -> pa.Table:
     """The sums of rows with equal keys; a key that is the same in all rows is not grouped by."""
     table = stacked(tables)
     service = words(table["service"])
@@ -126,4 +136,4 @@ def _added(tables: list[pa.Table]) -> pa.Table:
         key("period_ns"),
         *(one(added[f"{state}_sum"]) for state in STATES),
     ]
-    return pa.table(columns, schema=_ROWS)
+    return pa.table(columns, schema=ROWS)

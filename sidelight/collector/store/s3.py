@@ -87,6 +87,11 @@ class S3Store:
     def where(self) -> str:
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
+    @property
+    def url(self) -> str:
+        """Where the objects are for who reads them without a collector: what comes before their keys."""
+        return f"{self._client.meta.endpoint_url.rstrip('/')}/{self._bucket}/{self._prefix}"
+
     def get(self, key: str) -> bytes:
         return self.get_with_etag(key)[0]
 

@@ -1,0 +1,91 @@
+"""What --engine says, read once: a ClickHouse server, and how it comes to the objects.
+
+clickhouse://user:password@host:8123/?cluster=NAME&collection=NAME&endpoint=URL&secure=1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+PORT: Final = 8123
+SECURE_PORT: Final = 8443
+
+_PARAMETERS: Final[Mapping[str, tuple[str, str]]] = {
+    "cluster": (r"[\w.-]+", "the name of a cluster"),
+    "collection": (r"[A-Za-z_]\w*", "the name of a named collection"),
+    "endpoint": (r"https?://[\w.:\[\]-]+", "http://HOST:PORT or https://HOST:PORT"),
+    "secure": ("[01]", "0 or 1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineUrl:
+    """A ClickHouse server's HTTP interface, `str` of which has no password.
+
+    cluster: all nodes of it read, with s3Cluster(); empty: that server alone, with s3().
+    collection: the named collection there that has the URL of the bucket and its keys; empty: the server's
+        own credentials.
+    endpoint: where S3 is as seen from there; empty: where the collector sees it.
+    """
+
+    host: str
+    port: int = PORT
+    secure: bool = False
+    user: str = "default"
+    password: str = field(default="", repr=False)
+    cluster: str = ""
+    collection: str = ""
+    endpoint: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"clickhouse://{self.user}@{host}:{self.port}"
+
+
+def engine_url(text: str) -> EngineUrl:
+    """What a URL says. Raises ValueError, which never quotes it: it may hold a password."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise ValueError(
+            "the URL cannot be read: write /, ?, #, @ and % of a password as %2F, %3F, %23, %40 and %25"
+        ) from None
+    if parts.scheme != "clickhouse" or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
+        raise ValueError("not clickhouse://user@host:8123/?cluster=NAME")
+    named = _checked(given)
+    secure = named.get("secure") == "1"
+    return EngineUrl(
+        host=parts.hostname,
+        port=port or (SECURE_PORT if secure else PORT),
+        secure=secure,
+        user=_user(parts),
+        password=unquote(parts.password or ""),
+        cluster=named.get("cluster", ""),
+        collection=named.get("collection", ""),
+        endpoint=named.get("endpoint", ""),
+    )
+
+
+def _user(parts: SplitResult) -> str:
+    user = unquote(parts.username or "default")
+    if ":" in user:
+        raise ValueError("a user whose name has a colon cannot log in over HTTP")
+    return user
+
+
+def _checked(given: list[tuple[str, str]]) -> Mapping[str, str]:
+    for name, value in given:
+        if name not in _PARAMETERS:
+            raise ValueError(f"{name[:40]!r} is none of {', '.join(_PARAMETERS)}")
+        pattern, expected = _PARAMETERS[name]
+        if not re.fullmatch(pattern, value, re.ASCII):
+            raise ValueError(f"{name} is not {expected}")
+    if len(dict(given)) < len(given):
+        raise ValueError("a parameter is given twice")
+    return dict(given)

@@ -1,0 +1,60 @@
+"""A ClickHouse for tests: the real engine behind a small server (see clickhouse_server)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sidelight.collector.engine_url import EngineUrl
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.clickhouse import ClickHouse
+from sidelight.collector.query.elsewhere import Elsewhere, place
+from tests.running import ROOT, eventually, running
+
+USER, PASSWORD = "sidelight", "pa55/word@of:the#reader"
+
+
+def engine(
+    at: EngineUrl, store: str, endpoint: str, *, seconds: float = 20, fallback: bool = False
+) -> Elsewhere:
+    """Stage 1 there, over an s3:// store."""
+    return Elsewhere(ClickHouse(at), place(at, store, endpoint), Metrics(), seconds, fallback)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where it is, and the file with the statements that it was asked."""
+
+    url: EngineUrl
+    seen: Path
+
+    def statements(self) -> list[str]:
+        return self.seen.read_text().split("\0")[:-1] if self.seen.exists() else []
+
+    def with_(self, **changes: str) -> EngineUrl:
+        return replace(self.url, **changes)  # type: ignore[arg-type]
+
+
+@contextmanager
+def clickhouse(folder: Path, env: Mapping[str, str], config: str = "") -> Iterator[Server]:
+    """A server with credentials of its own for S3: in its environment, or in its configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port_file, seen = folder / "port", folder / "seen"
+    argv = [sys.executable, "-m", "tests.collector.clickhouse_server", "--login", f"{USER}:{PASSWORD}"]
+    argv += ["--port-file", str(port_file), "--seen", str(seen)]
+    if config:
+        (folder / "config.xml").write_text(config)
+        argv += ["--config", str(folder / "config.xml")]
+    none = {name: "" for name in os.environ if name.startswith("AWS_")}
+    with running(folder / "log", *argv, env={**none, **env}, cwd=ROOT) as process:
+
+        def port() -> str:
+            assert process.alive(), process.said()
+            return port_file.read_text() if port_file.exists() else ""
+
+        number = int(eventually("ClickHouse listens", port))
+        yield Server(EngineUrl("127.0.0.1", number, user=USER, password=PASSWORD), seen)

@@ -1,0 +1,377 @@
+"""Stage 1 on ClickHouse gives the answers that the collector gives, over the objects of a real S3 server.
+
+The engine is ClickHouse's own (chdb), the server around it is a small one: clickhouse_server says what that
+leaves untested. s3Cluster() needs nodes that speak ClickHouse's own protocol, which chdb does not: its
+statement is planned by the engine against a configured cluster, and sent to a node that is not there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from itertools import cycle, product
+from pathlib import Path
+from typing import Any
+
+import chdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sidelight.collector.compaction import Rules
+from sidelight.collector.engine_url import EngineUrl
+from sidelight.collector.query import statement
+from sidelight.collector.query.clickhouse import ClickHouse
+from sidelight.collector.query.elsewhere import Elsewhere
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.scan import Scan, plan, sums
+from sidelight.collector.query.windows import choose
+from sidelight.collector.store import manifest
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.s3 import S3Store
+from sidelight.collector.store.segments import parquet, read_segment
+from sidelight.collector.store.tables import SAMPLES, STATES
+from sidelight.stacks.window import Window
+from tests.collector.clickhouse import Server, clickhouse, engine
+from tests.collector.conftest import Serve
+from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.test_query_blocks import compacted, fleet, near
+from tests.running import S3Server
+
+NewStore = Callable[[], tuple[str, S3Store]]
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def new_store(s3_server: S3Server, new_bucket: Callable[[], str]) -> NewStore:
+    """Makes an empty store in a bucket of its own, below a prefix; gives its name too."""
+
+    def make() -> tuple[str, S3Store]:
+        bucket = new_bucket()
+        return f"s3://{bucket}/some/prefix", S3Store(bucket, "some/prefix", endpoint=s3_server.endpoint)
+
+    return make
+
+
+def mixed(store: ObjectStore) -> None:
+    """A block, segments that no block has yet, and windows that are in both."""
+    windows = fleet()
+    half = len(windows) // 2
+    compacted(stored(*(windows[at : at + 5] for at in range(0, half, 5)), store=store), Rules(segments=4))
+    stored(*(windows[at : at + 5] for at in range(half - 10, len(windows), 5)), store=store)
+    (day,) = manifest.days(store)
+    assert any(block.sums for block in manifest.read(store, day).manifest.blocks)
+
+
+def table(
+    store: ObjectStore, selector: str = "", stage1: Elsewhere | None = None, **range_: float
+) -> list[Any]:
+    """What stage 1 makes of a question, in order, and where."""
+
+    def rows(reading: Reading) -> tuple[list[Any], str]:
+        found = sums(reading, choose(reading, question(selector, **{"end": 7200, **range_})))
+        assert found.schema.names == ["service", "h", "period_ns", *STATES]
+        return sorted(tuple(row.values()) for row in found.to_pylist()), reading.engine
+
+    made, where = asked(store, rows, stage1=stage1)
+    assert where == ("clickhouse" if stage1 and made else "")
+    return made
+
+
+ASKED: list[tuple[str, dict[str, str]]] = [
+    ("flamegraph", {"lines": "1", "nodes": "all"}),
+    ("compare", {"baseline": 'version="1"', "comparison": 'version="2"'}),
+    ("depth", {"baseline": 'version="1"', "comparison": 'version="2"'}),
+    ("top", {"by": "total"}),
+    ("timeline", {"step": "10m"}),
+    ("export", {"states": "1"}),
+]
+SELECTORS = [
+    "",
+    '{service="shop"}',
+    '{service=~"a.*", version="2"}',
+    '{pod="shop-1"}',
+    '{thread="other"}',
+    '{pod=~"shop-[12]", thread="main"}',
+    '{region="r1"}',
+    '{service="nobody"}',
+]
+RANGES = [(-4000, 8000), (-900, 4321), (-4000, 8000), (-900, 4321), (1800, 1801)]
+
+
+async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
+    serving: Serve, s3_server: S3Server, clickhouse: Server, new_store: NewStore
+) -> None:
+    name, store = new_store()
+    mixed(store)
+    own: dict[str, Any] = {
+        "store": name,
+        "s3_endpoint": s3_server.endpoint,
+        "compact_interval_seconds": 0.0,
+        "retention_raw_days": 36_525,  # the corpus is of a day in 2026
+    }
+    kinds, ranges = cycle(["wall", "cpu", "gil"]), cycle(RANGES)
+    async with (
+        serving(store, **own) as plain,
+        serving(store, **own, engine=clickhouse.url, engine_fallback=False) as other,
+    ):
+        for selector, (path, more) in product(SELECTORS, ASKED):
+            start, end = next(ranges)
+            span = {"from": str(START_NS // 10**9 + start), "until": str(START_NS // 10**9 + end)}
+            given = {"query": selector, **span, "type": next(kinds), **more}
+            expected = await plain.get(path, given)
+            answer = await other.get(path, given)
+            assert answer.status == expected.status == 200, answer.body
+            assert answer.body == expected.body, (path, given)
+            somewhere = path != "timeline" and has_windows(expected)
+            assert answer.headers.get("sidelight-engine") == ("clickhouse" if somewhere else None)
+            assert "sidelight-engine" not in expected.headers
+        assert await other.metric("sidelight_engine_seconds_count") > 30
+        assert await other.metric("sidelight_query_unreadable_segments_total") == 0
+
+
+def has_windows(answer: Any) -> bool:
+    if "sidelight-windows" in answer.headers:
+        return bool(int(answer.headers["sidelight-windows"]))
+    return bool(answer.json["basis"]["windows"])
+
+
+@pytest.fixture
+def corpus(new_store: NewStore) -> tuple[str, S3Store]:
+    name, store = new_store()
+    mixed(store)
+    return name, store
+
+
+@pytest.mark.parametrize(
+    ("edges", "count"),
+    [((2, 3, 1), range(30, 100)), ((5, 7, 2), range(14, 30)), ((500, 50_000, 2_500), range(3, 13))],
+)
+def test_many_statements_add_up_to_what_one_does(
+    edges: tuple[int, int, int],
+    count: range,
+    corpus: tuple[str, S3Store],
+    s3_server: S3Server,
+    clickhouse: Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, store = corpus
+    for limit, value in zip(("OBJECTS", "IDS", "IDS_IN_FIELD"), edges, strict=True):
+        monkeypatch.setattr(statement, limit, value)
+    there = engine(clickhouse.url, name, s3_server.endpoint)
+    before = len(clickhouse.statements())
+    for selector in ("", '{pod="shop-1"}', '{thread="main"}'):
+        expected = table(store, selector, start=-900, end=1500)
+        assert table(store, selector, there, start=-900, end=1500) == expected
+    assert len(clickhouse.statements()) - before in count
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id), st.data())
+def test_any_windows_add_up_to_the_same(
+    s3_server: S3Server,
+    clickhouse: Server,
+    new_store: NewStore,
+    windows: list[Window],
+    data: st.DataObject,
+) -> None:
+    name, store = new_store()
+    pieces = [[one for one in windows if data.draw(st.booleans())] for _ in range(2)] + [windows]
+    stored(*pieces, store=store)
+    start, end = sorted(data.draw(st.integers(-20_000, 20_000)) for _ in range(2))
+    selector = data.draw(st.sampled_from(["", '{pod=~".*[a-m].*"}', '{thread!=""}', '{version=""}']))
+    there = engine(clickhouse.url, name, s3_server.endpoint)
+    assert table(store, selector, there, start=start, end=end) == table(store, selector, start=start, end=end)
+
+
+def test_sums_wrap_around_there_as_they_do_here_and_hashes_keep_all_their_bits(
+    new_store: NewStore, s3_server: S3Server, clickhouse: Server
+) -> None:
+    name, store = new_store()
+    stored([window("a 1 | a;[idle] 1", pod="p1"), window("a 1 | a;[idle] 1", pod="p2")], store=store)
+    (ref,) = refs(store)
+    most = 2**63 - 1
+    for part in ("samples", "profiles"):
+        whole = read_segment(store, ref, part)
+        for state, values in (("idle", [most, most - 5]), ("running", [most, 0]), ("gil", [0, 0])):
+            whole = whole.set_column(whole.schema.get_field_index(state), state, pa.array(values, pa.int64()))
+        if part == "samples":
+            at = whole.schema.get_field_index("h")
+            whole = whole.set_column(at, "h", pa.array([2**64 - 1] * 2, pa.uint64()))
+        store.put(ref.key(part), parquet(whole))
+    expected = [("shop", 2**64 - 1, 10**7, -7, most, 0)]
+    assert table(store) == expected
+    assert table(store, stage1=engine(clickhouse.url, name, s3_server.endpoint)) == expected
+
+
+@pytest.mark.parametrize("golden", ["store-1", "store-1-stops", "store-1-blocks"])
+def test_objects_of_earlier_versions_add_up_to_the_same(
+    golden: str, new_store: NewStore, s3_server: S3Server, clickhouse: Server
+) -> None:
+    name, store = new_store()
+    for file in sorted((GOLDEN / golden).rglob("*")):
+        if file.is_file():
+            store.put(file.relative_to(GOLDEN / golden).as_posix(), file.read_bytes())
+    there = engine(clickhouse.url, name, s3_server.endpoint)
+    year = 366 * 86_400.0
+    expected = table(store, start=-year, end=year)
+    assert expected
+    assert table(store, stage1=there, start=-year, end=year) == expected
+
+
+def test_an_object_that_lacks_a_column_is_left_out_as_it_is_here(
+    new_store: NewStore, s3_server: S3Server, clickhouse: Server
+) -> None:
+    name, store = new_store()
+    stored([window("a 1")], [window("b 2", at=20)], store=store)
+    first, _ = refs(store)
+    there = engine(clickhouse.url, name, s3_server.endpoint, fallback=True)
+    for column in ("h", "period_ns", "service", "running"):
+        whole = read_segment(store, first, "samples")
+        store.put(first.key("samples"), parquet(whole.drop_columns([column])))
+
+        def left(reading: Reading) -> tuple[int, int, str]:
+            found = sums(reading, choose(reading, question()))
+            return reading.unreadable, pc.sum(found["running"]).as_py(), reading.engine
+
+        assert asked(store, left) == (1, 2, "")
+        assert asked(store, left, stage1=there) == (1, 2, "fallback")
+        store.put(first.key("samples"), parquet(whole))
+    assert asked(store, left, stage1=there) == (0, 3, "clickhouse")
+
+
+def test_one_statement_takes_as_many_objects_and_ids_as_it_may(
+    new_store: NewStore, s3_server: S3Server, clickhouse: Server
+) -> None:
+    name, store = new_store()
+    stored([window(f"f{number} 1") for number in range(3)], store=store)
+    (ref,) = refs(store)
+    folder = s3_server.buckets / name.removeprefix("s3://") / ref.key_prefix
+    scans = []
+    for number in range(statement.OBJECTS):
+        key = f"{ref.key_prefix[:-17]}{number:016x}/"
+        shutil.copytree(folder, s3_server.buckets / name.removeprefix("s3://") / key)
+        scans.append(Scan(manifest.place(key), "samples", pa.array([f"{at:026d}" for at in range(100)])))
+    ours = read_segment(store, ref, "samples")["wid"].unique().to_pylist()
+    scans[7] = Scan(scans[7].ref, "samples", pa.array([*scans[7].only.to_pylist()[:98], *ours[:2]]))
+    there = engine(clickhouse.url, name, s3_server.endpoint)
+    for wanted, expected in (
+        (scans, 2),
+        ([Scan(one.ref, "samples") for one in scans], 3 * statement.OBJECTS),
+    ):
+        (one,) = statement.statements(there.clickhouse.at, there.place, wanted)
+        answer = there.clickhouse.ask(one.text, one.parameters, 60, lambda: 60.0)
+        assert pc.sum(answer.column(4)).as_py() == expected
+        assert max(map(len, one.parameters.values())) < 128 << 10
+
+
+def test_a_statement_holds_no_value_that_it_was_given(corpus: tuple[str, S3Store]) -> None:
+    _, store = corpus
+    texts = set()
+    given: set[str] = set()
+
+    def collect(reading: Reading) -> None:
+        for selector in ('{pod="shop-1"}', '{pod="shop-2"}'):
+            scans = plan(reading, choose(reading, question(selector, end=7200)))
+            for one in statement.statements(
+                EngineUrl("there", cluster="c1", collection="c2"), "some/prefix/", scans
+            ):
+                texts.add(one.text)
+                given.update(one.parameters.values())
+
+    asked(store, collect)
+    assert len(texts) == 1
+    assert not [value for value in given if value in next(iter(texts))]
+
+
+def test_batches_are_full_and_have_every_row_once() -> None:
+    ref = manifest.place("v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/")
+    scan = Scan(ref, "sums", pa.array(range(2 * statement.IDS + 1), pa.int32()))
+    most = [Scan(ref, "samples")] * statement.OBJECTS
+    for scans, sizes in (
+        ([], []),
+        ([scan], [statement.IDS, statement.IDS, 1]),
+        (
+            [Scan(ref, "sums", scan.only.slice(0, statement.IDS - 1)), Scan(ref, "sums", scan.only[:1])],
+            [statement.IDS],
+        ),
+        (
+            [Scan(ref, "sums", scan.only.slice(0, statement.IDS)), Scan(ref, "sums", scan.only[:1])],
+            [statement.IDS, 1],
+        ),
+    ):
+        assert [sum(len(one.only) for one in batch) for batch in statement.batches(scans)] == sizes
+    assert [len(batch) for batch in statement.batches([*most, Scan(ref, "samples")])] == [len(most), 1]
+    kinds = [*most[:1], Scan(ref, "sums"), Scan(ref, "samples", scan.only), *most[:1]]
+    assert [len(batch) for batch in statement.batches(kinds)] == [2, 1, 1, 1, 1]
+
+
+CONFIGURED = """<clickhouse>
+<named_collections><profiles><url>{url}</url>
+<access_key_id>{key}</access_key_id><secret_access_key>{secret}</secret_access_key></profiles></named_collections>
+<remote_servers><one><shard><replica><host>127.0.0.1</host><port>1</port></replica></shard></one></remote_servers>
+</clickhouse>"""
+
+
+def configured(name: str, server: S3Server) -> str:
+    bucket = name.removeprefix("s3://").partition("/")[0]
+    keys: Mapping[str, str] = server.environment
+    return CONFIGURED.format(
+        url=f"{server.endpoint}/{bucket}/",
+        key=keys["AWS_ACCESS_KEY_ID"],
+        secret=keys["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def test_a_named_collection_has_the_address_and_the_keys(
+    corpus: tuple[str, S3Store], s3_server: S3Server, tmp_path: Path
+) -> None:
+    name, store = corpus
+    with clickhouse(tmp_path, {}, configured(name, s3_server)) as server:
+        there = engine(server.with_(collection="profiles"), name, "http://nowhere.invalid")
+        for selector in ("", '{pod="shop-1"}'):
+            assert table(store, selector, there) == table(store, selector)
+
+
+@pytest.mark.parametrize("collection", ["", "profiles"])
+def test_a_cluster_is_asked_with_every_object_and_all_parameters(
+    collection: str, corpus: tuple[str, S3Store], s3_server: S3Server, tmp_path: Path
+) -> None:
+    name, store = corpus
+    config = tmp_path / "config.xml"
+    config.write_text(configured(name, s3_server))
+    there = engine(EngineUrl("there", cluster="one", collection=collection), name, s3_server.endpoint)
+    options = {"config-file": str(config)}
+
+    def explained(reading: Reading) -> None:
+        for one in statement.statements(
+            there.clickhouse.at,
+            there.place,
+            plan(reading, choose(reading, question('{pod="shop-1"}', end=7200))),
+        ):
+            plain = one.text.removesuffix("FORMAT Arrow")
+            planned = str(
+                chdb.query(f"EXPLAIN {plain}", "LineAsString", params=one.parameters, options=options)
+            )
+            assert "ReadFromCluster" in planned
+            text = str(
+                chdb.query(f"EXPLAIN SYNTAX {plain}", "LineAsString", params=one.parameters, options=options)
+            )
+            assert "s3Cluster('one'" in text
+            assert all(each in text for each in one.parameters["names"][2:-2].split("','"))
+            with pytest.raises(Exception, match="ALL_CONNECTION_TRIES_FAILED"):
+                chdb.query(one.text, params=one.parameters, options=options)
+
+    asked(store, explained)
+
+
+def refs(store: ObjectStore) -> list[Any]:
+    return asked(store, lambda reading: reading.segments(START_NS - 10**15, START_NS + 10**15))
+
+
+def test_the_columns_that_are_asked_for_are_of_the_stored_types() -> None:
+    assert {SAMPLES.field(name).type for name in STATES} == {pa.int64()}
+    assert SAMPLES.field("h").type == pa.uint64()
+    assert ClickHouse(EngineUrl("there")).at.port == 8123

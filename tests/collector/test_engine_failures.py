@@ -1,0 +1,265 @@
+"""What becomes of a query when ClickHouse does not add up: the same answer and a word, or a refusal."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sidelight.collector.engine_url import EngineUrl
+from sidelight.collector.query.clickhouse import MAX_ERROR_CHARACTERS, Cause, ClickHouse, EngineFailed
+from sidelight.collector.store.s3 import S3Store
+from sidelight.collector.store.segments import list_segments, parquet, read_segment
+from tests.collector.clickhouse import PASSWORD, Server
+from tests.collector.conftest import Serve
+from tests.collector.storing import START_NS, stored, window
+from tests.running import S3Server, collector
+
+SPAN = {"from": str(START_NS // 10**9 - 60), "until": str(START_NS // 10**9 + 60)}
+
+
+@pytest.fixture
+def store(s3_server: S3Server, new_bucket: Callable[[], str]) -> S3Store:
+    """A bucket with two windows of two segments."""
+    store = S3Store(new_bucket(), endpoint=s3_server.endpoint)
+    stored([window("main;a 1")], [window("main;b 2", pod="p2")], store=store)
+    return store
+
+
+@contextmanager
+def silent() -> Iterator[EngineUrl]:
+    """Takes connections and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield EngineUrl("127.0.0.1", listener.getsockname()[1], password=PASSWORD)
+
+
+@contextmanager
+def saying(status: int, body: bytes) -> Iterator[EngineUrl]:
+    """Answers everything with this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield EngineUrl("127.0.0.1", server.server_port, password=PASSWORD)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def nobody() -> EngineUrl:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return EngineUrl("127.0.0.1", probe.getsockname()[1], password=PASSWORD)
+
+
+def arrow(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+@contextmanager
+def failing(kind: str, clickhouse: Server) -> Iterator[EngineUrl]:
+    if kind == "nobody there":
+        yield nobody()
+    elif kind == "no such name":
+        yield EngineUrl("clickhouse.invalid", password=PASSWORD)
+    elif kind == "silence":
+        with silent() as url:
+            yield url
+    elif kind == "another password":
+        yield clickhouse.with_(password=f"not {PASSWORD}")
+    elif kind == "no such collection":
+        yield clickhouse.with_(collection="nothing")
+    elif kind == "no such cluster":
+        yield clickhouse.with_(cluster="nothing")
+    elif kind == "a long error":
+        with saying(500, f"{PASSWORD}\n".encode() + b"long " * 10_000) as url:
+            yield url
+    elif kind == "no table":
+        with saying(200, b"Ok.") as url:
+            yield url
+    elif kind == "another table":
+        with saying(200, arrow(pa.table({"a": [1]}))) as url:
+            yield url
+    elif kind == "other types":
+        with saying(200, arrow(pa.table({name: ["x"] for name in "abcdef"}))) as url:
+            yield url
+
+
+KINDS = {
+    "nobody there": "unreachable",
+    "no such name": "unreachable",
+    "silence": "timeout",
+    "another password": "refused",
+    "no such collection": "refused",
+    "no such cluster": "refused",
+    "a long error": "refused",
+    "no table": "wrong",
+    "another table": "wrong",
+    "other types": "wrong",
+}
+
+
+def given(store: S3Store, server: S3Server, at: EngineUrl, **more: object) -> dict[str, Any]:
+    return {
+        "store": store.where,
+        "s3_endpoint": server.endpoint,
+        "engine": at,
+        "compact_interval_seconds": 0.0,
+        "retention_raw_days": 36_525,
+        "engine_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
+        **more,
+    }
+
+
+@pytest.mark.parametrize(("kind", "cause"), KINDS.items())
+async def test_the_collector_adds_up_what_clickhouse_did_not(
+    kind: str,
+    cause: str,
+    serving: Serve,
+    store: S3Store,
+    s3_server: S3Server,
+    clickhouse: Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with failing(kind, clickhouse) as at:
+        async with serving(store, **given(store, s3_server, at, hasty=kind == "silence")) as running:
+            for path in ("compare", "export"):
+                answer = await running.get(path, SPAN)
+                assert answer.status == 200
+                assert answer.headers["sidelight-engine"] == "fallback"
+                assert "sidelight-windows" not in answer.headers or answer.headers["sidelight-samples"] == "3"
+            # Both sides of a comparison: who was let down once in a query does not wait a second time.
+            assert await running.metric(f'sidelight_engine_errors_total{{cause="{cause}"}}') == 2
+            assert await running.metric("sidelight_engine_seconds_count") == 0
+    said = capsys.readouterr().out
+    (*_, line) = [line for line in said.splitlines() if "clickhouse did not add up" in line]
+    assert "warning" in line
+    assert f"cause={cause}" in line
+    assert len(line) < MAX_ERROR_CHARACTERS + 300
+    assert PASSWORD not in said
+
+
+@pytest.mark.parametrize(("kind", "cause"), KINDS.items())
+async def test_without_fallback_such_a_query_is_refused(
+    kind: str,
+    cause: str,
+    serving: Serve,
+    store: S3Store,
+    s3_server: S3Server,
+    clickhouse: Server,
+) -> None:
+    with failing(kind, clickhouse) as at:
+        changes = given(store, s3_server, at, hasty=kind == "silence", engine_fallback=False)
+        async with serving(store, **changes) as running:
+            answer = await running.get("flamegraph", SPAN)
+            assert (answer.status, answer.reason) == (503, "engine_unavailable")
+            assert answer.headers["retry-after"] == "5"
+            assert cause in answer.json["message"]
+            assert "--engine" in answer.json["hint"]
+            assert PASSWORD not in answer.body.decode()
+            # What needs no stacks goes on.
+            assert (await running.get("timeline", SPAN)).status == 200
+            assert (await running.get("services", SPAN)).status == 200
+            # Neither does a range without windows ask anybody.
+            empty = {"from": SPAN["until"], "until": str(int(SPAN["until"]) + 1)}
+            assert (await running.get("flamegraph", empty)).status == 200
+
+
+async def test_a_query_that_is_out_of_time_is_no_failure_of_the_engine(
+    serving: Serve, store: S3Store, s3_server: S3Server
+) -> None:
+    with silent() as at:
+        changes = given(store, s3_server, at, query_timeout_seconds=0.5)
+        async with serving(store, **changes) as running:
+            answer = await running.get("flamegraph", SPAN)
+            assert (answer.status, answer.reason) == (503, "query_timeout")
+
+
+@pytest.mark.parametrize("seconds", [1.0, 1.9])
+def test_the_server_itself_ends_what_takes_too_long(seconds: float, clickhouse: Server) -> None:
+    endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1 FORMAT Arrow"
+    with pytest.raises(EngineFailed, match=r"maximum: 1000\.000 ms\. \(TIMEOUT_EXCEEDED\)") as failed:
+        ClickHouse(clickhouse.url).ask(endless, {}, seconds, lambda: 60.0)
+    assert failed.value.cause is Cause.TIMEOUT
+
+
+@pytest.mark.parametrize("change", ["emptied", "doubled", "missing"])
+async def test_an_answer_that_does_not_add_up_is_not_given(
+    change: str,
+    serving: Serve,
+    store: S3Store,
+    s3_server: S3Server,
+    new_bucket: Callable[[], str],
+    clickhouse: Server,
+) -> None:
+    """ClickHouse reads a copy of the bucket, in which one object is another."""
+    copy = S3Store(new_bucket(), endpoint=s3_server.endpoint)
+    for entry in store.list("v1/"):
+        copy.put(entry.key, store.get(entry.key))
+    key = next(entry.key for entry in copy.list("v1/") if entry.key.endswith("samples.parquet"))
+    (ref,) = [one for one in list_segments(copy, 0, 2**62) if one.key("samples") == key]
+    table = read_segment(copy, ref, "samples")
+    if change == "missing":
+        copy.delete(key)
+    else:
+        copy.put(key, parquet(table.slice(0, 0) if change == "emptied" else pa.concat_tables([table, table])))
+    async with (
+        serving(store, **given(store, s3_server, clickhouse.url)) as plain,
+        serving(store, **given(copy, s3_server, clickhouse.url)) as running,
+    ):
+        answer, expected = await running.get("flamegraph", SPAN), await plain.get("flamegraph", SPAN)
+        assert answer.body == expected.body
+        assert expected.headers["sidelight-engine"] == "clickhouse"
+        assert answer.headers["sidelight-engine"] == "fallback"
+        cause = "refused" if change == "missing" else "wrong"
+        assert await running.metric(f'sidelight_engine_errors_total{{cause="{cause}"}}') == 1
+
+
+def test_no_password_is_in_the_log_of_a_collector(
+    store: S3Store, s3_server: S3Server, clickhouse: Server, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(f"{PASSWORD}\n")
+    at = clickhouse.url
+    options = ["--s3-endpoint", s3_server.endpoint, "--retention-raw-days", "36525", "--log-level", "debug"]
+    quoted = PASSWORD.replace("/", "%2F").replace("@", "%40").replace("#", "%23").replace(":", "%3A")
+    ways: list[tuple[list[str], dict[str, str]]] = [
+        ([f"--engine=clickhouse://{at.user}:{quoted}@{at.host}:{at.port}/"], {}),
+        ([], {"SIDELIGHT_ENGINE": f"clickhouse://{at.user}:{quoted}@{at.host}:{at.port}"}),
+        ([f"--engine=clickhouse://{at.user}@{at.host}:{at.port}", f"--engine-password-file={secret}"], {}),
+    ]
+    for number, (flags, env) in enumerate(ways):
+        with collector(
+            tmp_path / str(number), store.where, *options, *flags, env={**s3_server.environment, **env}
+        ) as running:
+            query = f"/api/v1/flamegraph?from={SPAN['from']}&until={SPAN['until']}"
+            assert running.get(query)["basis"]["windows"] == 2
+            said = running.running.said()
+            assert "clickhouse adds up for queries" in said
+            assert "clickhouse did not add up" not in said
+            assert PASSWORD not in said
+            assert quoted not in said
