@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -43,8 +46,8 @@ def silent() -> Iterator[EngineUrl]:
 
 
 @contextmanager
-def saying(status: int, body: bytes) -> Iterator[EngineUrl]:
-    """Answers everything with this."""
+def saying(status: int, body: bytes, certificate: Path | None = None) -> Iterator[EngineUrl]:
+    """Answers everything with this, over HTTPS with a certificate."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -58,6 +61,10 @@ def saying(status: int, body: bytes) -> Iterator[EngineUrl]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        if certificate:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -65,6 +72,42 @@ def saying(status: int, body: bytes) -> Iterator[EngineUrl]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for localhost and its key in one file, signed by nobody."""
+    file = tmp_path / "localhost.pem"
+    argv = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    argv += ["-addext", "subjectAltName=DNS:localhost", "-addext", "keyUsage=digitalSignature,keyCertSign"]
+    subprocess.run([*argv, "-keyout", file, "-out", tmp_path / "public.pem"], check=True, capture_output=True)
+    file.write_bytes(file.read_bytes() + (tmp_path / "public.pem").read_bytes())
+    return file
+
+
+@pytest.mark.parametrize(("trusted", "cause"), [(False, Cause.UNREACHABLE), (True, Cause.REFUSED)])
+def test_a_server_is_asked_over_https_only_if_its_certificate_is_trusted(
+    trusted: bool, cause: Cause, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with saying(500, b"it was asked", certificate) as at:
+        secure = ClickHouse(replace(at, host="localhost", secure=True))
+        with pytest.raises(EngineFailed) as failed:
+            secure.ask("SELECT 1 FORMAT Arrow", {}, 5, lambda: 5.0)
+    assert failed.value.cause is cause
+    assert ("it was asked" if trusted else "certificate verify failed") in str(failed.value)
 
 
 def nobody() -> EngineUrl:

@@ -21,6 +21,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 import sidelight
 from sidelight.collector.engine_url import EngineUrl
 
+CONNECTIONS: Final = 64
 CONNECT_SECONDS: Final = 2.0
 GRACE_SECONDS: Final = 1.0
 """How long the server may take to say that it was out of time."""
@@ -54,8 +55,12 @@ class ClickHouse:
 
     def __init__(self, at: EngineUrl) -> None:
         self.at = at
-        kind = urllib3.HTTPSConnectionPool if at.secure else urllib3.HTTPConnectionPool
-        self._pool = kind(at.host, at.port, retries=False)
+        if at.secure:
+            self._pool: urllib3.HTTPConnectionPool = urllib3.HTTPSConnectionPool(
+                at.host, at.port, maxsize=CONNECTIONS, retries=False, cert_reqs="CERT_REQUIRED"
+            )
+        else:
+            self._pool = urllib3.HTTPConnectionPool(at.host, at.port, maxsize=CONNECTIONS, retries=False)
         login = b64encode(f"{at.user}:{at.password}".encode()).decode()
         self._headers = {
             "Authorization": f"Basic {login}",
