@@ -35,6 +35,10 @@ class Server:
     def statements(self) -> list[str]:
         return self.seen.read_text().split("\0")[:-1] if self.seen.exists() else []
 
+    def tables(self) -> list[str]:
+        """Which table each statement read."""
+        return [text.rpartition("/")[2].removesuffix(".parquet") for text in self.statements()]
+
     def with_(self, **changes: str) -> EngineUrl:
         return replace(self.url, **changes)  # type: ignore[arg-type]
 

@@ -47,7 +47,7 @@ class Server(BaseHTTPRequestHandler):
         try:
             fields = self.fields(body)
             with self.seen.open("a") as seen:
-                seen.write(f"{fields['query']}\0")
+                seen.write(f"{fields['query']}\n{fields.get('param_objects', '')}\0")
             parameters = {
                 name.removeprefix("param_"): fields[name] for name in fields if name.startswith("param_")
             }

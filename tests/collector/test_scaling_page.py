@@ -123,13 +123,17 @@ def statements(text: str) -> Iterator[str]:
     return (one for one in text.split(";") if one.strip())
 
 
-@pytest.mark.parametrize(("form", "fill"), FORMS)
-def test_duckdb_says_the_same(form: int, fill: Callable[[ObjectStore], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "fill", "samples"), [(*one, "samples") for one in FORMS] + [(0, closed, "daily")]
+)
+def test_duckdb_says_the_same(
+    form: int, fill: Callable[[ObjectStore], None], samples: str, tmp_path: Path
+) -> None:
     store = DirectoryStore(tmp_path / "store")
     fill(store)
     parts = [part.replace("'store/", f"'{tmp_path}/store/") for part in queries("DuckDB")]
     with duckdb.connect() as connection:
-        connection.execute(parts[form])
+        connection.execute(parts[form].replace("samples.parquet", f"{samples}.parquet"))
         top, depths = (connection.execute(part).fetchall() for part in parts[2:])
     assert (rounded(top), depths) == answers(store)
 
