@@ -15,6 +15,9 @@ from sidelight.collector.query.clickhouse import ClickHouse
 from sidelight.collector.query.elsewhere import Elsewhere, place
 from tests.running import ROOT, eventually, running
 
+KEPT = dict.fromkeys(("retention_raw_days", "retention_hour_days", "retention_day_days"), 36_525)
+"""What is kept of a day in 2026 whenever the tests run."""
+
 USER, PASSWORD = "sidelight", "pa55/word@of:the#reader"
 
 

@@ -34,7 +34,7 @@ from sidelight.collector.store.s3 import S3Store
 from sidelight.collector.store.segments import parquet, read_segment
 from sidelight.collector.store.tables import SAMPLES, STATES
 from sidelight.stacks.window import Window
-from tests.collector.clickhouse import Server, clickhouse, engine
+from tests.collector.clickhouse import KEPT, Server, clickhouse, engine
 from tests.collector.conftest import Serve
 from tests.collector.storing import START_NS, asked, question, stored, window
 from tests.collector.test_query_blocks import compacted, fleet, near
@@ -111,7 +111,7 @@ async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
         "store": name,
         "s3_endpoint": s3_server.endpoint,
         "compact_interval_seconds": 0.0,
-        "retention_raw_days": 36_525,  # the corpus is of a day in 2026
+        **KEPT,
     }
     kinds, ranges = cycle(["wall", "cpu", "gil"]), cycle(RANGES)
     async with (

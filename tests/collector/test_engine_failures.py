@@ -20,7 +20,7 @@ from sidelight.collector.engine_url import EngineUrl
 from sidelight.collector.query.clickhouse import MAX_ERROR_CHARACTERS, Cause, ClickHouse, EngineFailed
 from sidelight.collector.store.s3 import S3Store
 from sidelight.collector.store.segments import list_segments, parquet, read_segment
-from tests.collector.clickhouse import PASSWORD, Server
+from tests.collector.clickhouse import KEPT, PASSWORD, Server
 from tests.collector.conftest import Serve
 from tests.collector.storing import START_NS, stored, window
 from tests.running import S3Server, collector
@@ -172,7 +172,7 @@ def given(store: S3Store, server: S3Server, at: EngineUrl, **more: object) -> di
         "s3_endpoint": server.endpoint,
         "engine": at,
         "compact_interval_seconds": 0.0,
-        "retention_raw_days": 36_525,
+        **KEPT,
         "engine_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
         **more,
     }
@@ -288,7 +288,8 @@ def test_no_password_is_in_the_log_of_a_collector(
     secret = tmp_path / "password"
     secret.write_text(f"{PASSWORD}\n")
     at = clickhouse.url
-    options = ["--s3-endpoint", s3_server.endpoint, "--retention-raw-days", "36525", "--log-level", "debug"]
+    options = ["--s3-endpoint", s3_server.endpoint, "--log-level", "debug"]
+    options += [f"--{name.replace('_', '-')}={days}" for name, days in KEPT.items()]
     quoted = PASSWORD.replace("/", "%2F").replace("@", "%40").replace("#", "%23").replace(":", "%3A")
     ways: list[tuple[list[str], dict[str, str]]] = [
         ([f"--engine=clickhouse://{at.user}:{quoted}@{at.host}:{at.port}/"], {}),
