@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
 from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.segments import parquet
 from sidelight.collector.store.tables import Part
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.folded import render_folded
@@ -239,6 +242,15 @@ def test_a_stack_that_no_table_holds_is_shown_as_missing_and_its_samples_are_kep
     store.put(ref_key, fewer.get(other_key))
     exported = asked(store, lambda reading: folded(reading, question(), WALL, lines=True, states=True))
     assert exported.content.decode() == f"{MISSING} 4\nmain;work 3\n"
+
+
+def test_depths_are_read_without_the_frames_of_any_stack() -> None:
+    store = stored([window("main;work 3 | main 4")])
+    key = next(entry.key for entry in store.list("v1/") if entry.key.endswith("stacks.parquet"))
+    table = pq.read_table(pa.BufferReader(store.get(key)))
+    store.put(key, parquet(table.drop_columns(["frames"])))
+    found = asked(store, lambda reading: depth(reading, [question()], WALL))
+    assert (found["sides"][0]["depth"], found["sides"][0]["samples_at"]) == ([1, 2], [4, 3])
 
 
 def _spoil(store: ObjectStore, part: Part, holding: int) -> None:

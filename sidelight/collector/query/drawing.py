@@ -14,7 +14,7 @@ import pyarrow as pa
 from sidelight.collector.columns import Array, Lists, one, words
 from sidelight.collector.kernel import NATIVE
 from sidelight.collector.query.frames import MISSING, Pool, Spelled, Weights, numbers, pooled
-from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.reading import Reading, View
 from sidelight.collector.query.windows import Windows
 from sidelight.stacks.sums import Cost, top
 from sidelight.stacks.tree import build, prune
@@ -109,6 +109,8 @@ class ReferenceCanvas(Spelled):
 
 class NativeCanvas:
     """Draws and adds up what fits 63 bits, with the extension."""
+
+    view: View = "stacks"
 
     def __init__(self, native: Any, *, lines: bool) -> None:
         self._pool = native.Pool(MISSING, lines=lines)

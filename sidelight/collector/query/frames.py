@@ -25,7 +25,7 @@ from sidelight.collector.columns import (
     sum_of,
     words,
 )
-from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.reading import Reading, View
 from sidelight.collector.query.windows import Windows
 from sidelight.collector.store.tables import STATES
 from sidelight.stacks.counts import ProfileType
@@ -78,7 +78,12 @@ def weigh(sums: pa.Table, kind: ProfileType) -> Weights:
 
 
 class Pool(Protocol):
-    """Where stacks that were found go, numbered in the order in which they come; 0 is MISSING."""
+    """Where stacks that were found go, numbered in the order in which they come; 0 is MISSING.
+
+    `view` is what it needs to see of a table of stacks.
+    """
+
+    view: View
 
     def __len__(self) -> int: ...
 
@@ -88,6 +93,8 @@ class Pool(Protocol):
 
 class Spelled:
     """Stacks as tuples of frames (escaped, root first), each text kept once."""
+
+    view: View = "stacks"
 
     def __init__(self, *, lines: bool) -> None:
         self.stacks: list[Sequence[str]] = [(MISSING,)]
@@ -136,7 +143,7 @@ def numbers(reading: Reading, windows: Windows, service: Words, h: Array, pool: 
         here, refs = refs[:step], refs[step:]
         counted = zip(here, reading.counted(here), strict=True)
         needed = [ref for ref, table in counted if _has_any(table, wanted)]
-        for table in reading.tables(needed, "stacks"):
+        for table in reading.tables(needed, pool.view):
             wanted = _take(table, wanted, found, pool)
         step = min(step * 2, SEGMENTS_AT_ONCE)
     number = same(0, pa.int32(), len(h))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import structlog
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from sidelight.collector.query.scan import Stage1
 
 _UNUSED: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
-COLUMNS: Final[dict[Part, tuple[str, ...]]] = {
+View: TypeAlias = Part | Literal["depths"]
+"""A table, or `depths`: of the stacks how deep they are, which takes a fraction of reading their frames."""
+
+COLUMNS: Final[dict[View, tuple[str, ...]]] = {
     "profiles": tuple(name for name in PROFILES.names if name not in _UNUSED),
     "samples": ("service", "wid", "period_ns", "h", "idle", "running", "gil"),
     "stacks": ("service", "h", "depth", "frames"),
+    "depths": ("service", "h", "depth"),
     "hours": tuple(HOURS.names),
     "sums": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
     "daily": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
@@ -109,7 +113,7 @@ class Reading:
         tables = self._read([(ref, "profiles") for ref in refs])
         return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
 
-    def tables(self, refs: Sequence[SegmentRef], part: Part) -> list[pa.Table]:
+    def tables(self, refs: Sequence[SegmentRef], part: View) -> list[pa.Table]:
         """One table of each segment. Raises Incomplete when one cannot be read."""
         return self.parts([(ref, part) for ref in refs])
 
@@ -123,7 +127,7 @@ class Reading:
         small: Sequence[Part] = ("daily", "sums", "samples")
         return next(part for part in small if part in self.readable(ref))
 
-    def parts(self, wanted: Sequence[tuple[SegmentRef, Part]]) -> list[pa.Table]:
+    def parts(self, wanted: Sequence[tuple[SegmentRef, View]]) -> list[pa.Table]:
         """One table of each of these. Raises Incomplete when one cannot be read."""
         tables = self._read(wanted)
         read = [table for table in tables if table is not None]
@@ -131,7 +135,7 @@ class Reading:
             raise Incomplete
         return read
 
-    def _read(self, wanted: Sequence[tuple[SegmentRef, Part]]) -> list[pa.Table | None]:
+    def _read(self, wanted: Sequence[tuple[SegmentRef, View]]) -> list[pa.Table | None]:
         self.deadline.remaining()
         found: list[pa.Table | None] = [self._cache.peek((ref.key_prefix, part)) for ref, part in wanted]
         missing = [at for at, table in enumerate(found) if table is None]
@@ -144,11 +148,11 @@ class Reading:
                 future.cancel()
         return found
 
-    def _load(self, ref: SegmentRef, part: Part) -> pa.Table:
+    def _load(self, ref: SegmentRef, part: View) -> pa.Table:
         self.deadline.remaining()
         return self._cache.get((ref.key_prefix, part), partial(load, self._store, ref, part))
 
-    def _result(self, future: Future[pa.Table], ref: SegmentRef, part: Part) -> pa.Table | None:
+    def _result(self, future: Future[pa.Table], ref: SegmentRef, part: View) -> pa.Table | None:
         try:
             return future.result(self.deadline.remaining())
         except NotDone:
@@ -167,10 +171,11 @@ class Reading:
             return None
 
 
-def load(store: ObjectStore, ref: SegmentRef, part: Part) -> pa.Table:
+def load(store: ObjectStore, ref: SegmentRef, part: View) -> pa.Table:
     """The columns that queries use of one table, in one piece. Raises ArrowInvalid when one is missing."""
-    table = read_segment(store, ref, part, COLUMNS[part])
+    stored: Part = "stacks" if part == "depths" else part
+    table = read_segment(store, ref, stored, COLUMNS[part])
     absent = [name for name in COLUMNS[part] if name not in table.column_names]
     if absent:
-        raise pa.ArrowInvalid(f"{ref.key(part)} has no column {', '.join(absent)}")
+        raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(absent)}")
     return table.unify_dictionaries().combine_chunks()

@@ -10,7 +10,7 @@ from sidelight.collector.columns import Array, integers, one
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import costs
 from sidelight.collector.query.frames import numbers, weigh
-from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.reading import Reading, View
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.stacks.counts import ProfileType
@@ -131,6 +131,8 @@ def _depths(reading: Reading, windows: Windows, kind: ProfileType) -> Depths:
 
 class _DepthPool:
     """How deep stacks are, as the store says: their frames are not looked at. MISSING is one frame."""
+
+    view: View = "depths"
 
     def __init__(self) -> None:
         self._parts: list[Array] = [pa.array([1], pa.int32())]
