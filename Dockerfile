@@ -50,6 +50,7 @@ RUN cd /opt/sidelight/lib/python3*/site-packages \
     && rm -rf pyarrow/tests pyarrow/include pyarrow/*flight* pyarrow/*arrow_s3* pyarrow/*s3fs* \
     && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
     && /opt/sidelight/bin/python -c 'import boto3, pyarrow.compute, pyarrow.parquet; boto3.client("s3", "us-east-1")'
+COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 
 FROM ${PYTHON_IMAGE} AS runtime

@@ -42,10 +42,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: install
-install: $(VENV)/.package $(VENV)/.native ## locked dependencies, the package (editable) and the native sampler in .venv
+install: $(VENV)/.package $(VENV)/.native ## locked dependencies, the package (editable) and the native extension in .venv
 
 .PHONY: native
-native: $(VENV)/.native ## build the native sampler and install it in .venv
+native: $(VENV)/.native ## build the native extension and install it in .venv
 
 .PHONY: ui
 ui: web/dist/.built ## build the web UI into web/dist

@@ -1,5 +1,6 @@
 //! Samples running Python processes and counts what it finds: the sampling loop of Sidelight, over the py-spy
-//! crate.
+//! crate. And what takes most of a collector's time: `folded` reads what arrived, `trie` draws what is asked for;
+//! `kernel` is their Python face.
 //!
 //! `session` is the Python face; `engine` the handle to the one sampling thread, `rounds` what it does, `place` where
 //! it waits. A tick
