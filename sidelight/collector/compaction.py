@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate, groupby
@@ -34,7 +33,7 @@ import structlog
 from sidelight.collector.columns import Array
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store import manifest, segments
-from sidelight.collector.store.blocks import InputUnreadable, is_whole, stored_ids, write_block
+from sidelight.collector.store.blocks import InputUnreadable, holds, is_whole, stored_ids, write_block
 from sidelight.collector.store.lease import Leases, unleased
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
@@ -213,9 +212,13 @@ class Compaction:
             # Another collector, or retention, was faster; if not, it will be missing again.
             lost = [ref for ref in inputs if error.key.startswith(ref.key_prefix) and ref in self._missing]
             self._missing = {ref for ref in inputs if error.key.startswith(ref.key_prefix)}
-            return self._leave_out(found, lost, error) if lost else None
+            return self._lost(found, lost, error) if lost else None
         except InputUnreadable as error:
-            return self._leave_out(found, [error.ref], error)
+            if error.ref in inputs:
+                return self._leave_out(found, [error.ref], error)
+            # Nobody knows which of their windows are in this block.
+            doubtful = [ref for ref in inputs if not set(ref.hours()).isdisjoint(error.ref.hours())]
+            return self._leave_out(found, doubtful, error)
         # Nobody takes it for a stray yet. But this process may have stood still for hours.
         late = self._timer() - began > self._rules.stray_seconds / 2
         if late or (block and not is_whole(self._store, block)):
@@ -234,15 +237,33 @@ class Compaction:
             blocks.append((block.ref, block.rows))
         return replace(found, known=committed, blocks=blocks).without(inputs)
 
+    def _lost(self, found: Day, refs: Sequence[SegmentRef], error: StoreError) -> Day | None:
+        """What there is without segments or blocks of which something is missing for good.
+
+        A segment that was sent and written once more while it was being deleted may have samples and nothing
+        else. All its windows are in blocks, so it is gone.
+        """
+        known = found.known.manifest
+        whole = [block.ref for block in known.blocks if block.ref.is_whole]
+        gone = {ref.key_prefix for ref in refs if ref.is_segment and holds(self._store, whole, ref)}
+        if len(gone) < len(refs):
+            return self._leave_out(found, refs, error)
+        left = replace(known, gone=known.gone | gone)
+        committed = manifest.commit(self._store, found.day, found.known, left)
+        return replace(found, known=committed).without(refs) if committed else None
+
     def _stored_ids(self, found: Day, inputs: Sequence[SegmentRef]) -> Array | None:
-        """The ids of windows that blocks have and these segments may have once more; None if none can."""
+        """The ids of windows that blocks have and these segments may have once more; None if none can.
+
+        Raises InputUnreadable for a block that cannot say.
+        """
         segments = [ref for ref in inputs if ref.is_segment]
         hours = {hour for ref in segments for hour in ref.hours()}
-        blocks = [ref for ref, _ in found.blocks if ref not in inputs and not hours.isdisjoint(ref.hours())]
+        whole = [block.ref for block in found.known.manifest.blocks if block.ref.is_whole]
+        blocks = [ref for ref in whole if ref not in inputs and not hours.isdisjoint(ref.hours())]
         known, self._ids = self._ids, {}
         for ref in blocks if segments else []:
-            with suppress(InputUnreadable):
-                self._ids[ref] = known[ref] if ref in known else stored_ids(self._store, ref)
+            self._ids[ref] = known[ref] if ref in known else stored_ids(self._store, ref)
         return pa.concat_arrays(list(self._ids.values())) if self._ids else None
 
     def _leave_out(self, found: Day, refs: Sequence[SegmentRef], error: StoreError) -> Day:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+import structlog
+
 from sidelight.collector.store.live import live
-from sidelight.collector.store.objects import ObjectMissing, ObjectStore
+from sidelight.collector.store.objects import ObjectDamaged, ObjectMissing, ObjectStore
 from sidelight.collector.store.segments import read_segment
 from sidelight.collector.store.tables import DAY_NS
 from sidelight.stacks.errors import Reason, SidelightError
+
+_log = structlog.get_logger()
 
 
 class DuplicateId(SidelightError):
@@ -67,5 +71,8 @@ def stored_ids(
             table = read_segment(store, ref, "profiles", ["wid", "digest"])
         except ObjectMissing:
             continue  # retention or another collector removed it between the listing and now
+        except ObjectDamaged as error:
+            _log.warning("segment left out of the ids recalled", segment=ref.key_prefix, cause=error.message)
+            continue
         found += [(str(row["wid"]), int(row["digest"])) for row in table.to_pylist()]
     return found

@@ -232,6 +232,29 @@ def test_a_block_that_was_deleted_before_it_was_committed_is_not_committed() -> 
         steps += 1
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_samples_of_a_segment_that_was_deleted_while_it_was_sent_once_more_go(known: bool) -> None:
+    windows = some_windows()
+    store, clock, metrics = stored(*windows), Clock(), Metrics()
+    expected = told(store)
+    settle(store)
+    ref = write_segment(store, windows[0] if known else [window("main;new 2"), window("main;new 3")])
+    for part in PARTS:
+        if part != "samples":
+            store.delete(ref.key(part))
+    assert told(store).basis["unreadable_segments"] == 1
+    one = compaction(store, clock, metrics=metrics)
+    for _ in range(3):
+        one.look()
+        clock.wait(RULES.gone_seconds)
+    left = told(store)
+    assert left.content == expected.content
+    assert left.basis["unreadable_segments"] == (0 if known else 1)
+    assert bool(keys(store, "v1/l0/")) is not known
+    errors = metrics.registry.get_sample_value("sidelight_compaction_errors_total")
+    assert errors == (0 if known else 1)
+
+
 def other_columns() -> bytes:
     return parquet(pa.table({"wid": ["x"]}))
 

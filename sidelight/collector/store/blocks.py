@@ -26,6 +26,7 @@ from sidelight.collector.columns import (
     ordered,
     same,
     stacked,
+    strings,
     total,
     used,
     words,
@@ -33,8 +34,14 @@ from sidelight.collector.columns import (
 from sidelight.collector.store import manifest
 from sidelight.collector.store.hours import by_hour
 from sidelight.collector.store.manifest import Block
-from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
-from sidelight.collector.store.segments import ZSTD_LEVEL, SegmentRef, parquet, read_segment
+from sidelight.collector.store.objects import (
+    ObjectDamaged,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+    StoreUnavailable,
+)
+from sidelight.collector.store.segments import ZSTD_LEVEL, SegmentRef, parquet, read_segment, segment_name
 from sidelight.collector.store.tables import (
     DAILY,
     PARTS,
@@ -154,6 +161,23 @@ def stored_ids(store: ObjectStore, ref: SegmentRef) -> Array:
         raise
     except (StoreError, pa.ArrowException, OSError, KeyError) as error:
         raise InputUnreadable(ref, error) from error
+
+
+def holds(store: ObjectStore, blocks: Sequence[SegmentRef], ref: SegmentRef) -> bool:
+    """Whether blocks have all windows of a segment of which nothing but its samples and its name is left.
+
+    A segment with windows that have no samples is never taken to be so. Raises StoreUnavailable.
+    """
+    try:
+        wids = pc.unique(words(read_segment(store, ref, "samples", ["wid"])["wid"]).dictionary)
+        found: dict[str, int] = {}
+        for block in blocks:
+            table = read_segment(store, block, "profiles", ["wid", "digest"])
+            mine = table.filter(pc.is_in(table["wid"], value_set=wids))
+            found |= zip(strings(mine["wid"]), integers(mine["digest"]), strict=True)
+    except (ObjectMissing, ObjectDamaged):
+        return False
+    return ref.key_prefix.endswith(f"-{segment_name(found.items())}/")
 
 
 def _read(store: ObjectStore, ref: SegmentRef) -> SegmentTables:

@@ -10,7 +10,11 @@ read:
     {"blocks": [{"key": "v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/",
                  "parts": {"hours": 2044, "profiles": 4310, "samples": 49120, "stacks": 3377, "sums": 6120},
                  "rows": 9120, "services": ["shop"], "windows": 60}],
+     "check": "5f2d1f7b3c0a9e84",
      "format": 1, "gone": ["v1/l0/2026-11-21/1795252800000-1795252859000-8426582ca3437431/"]}
+
+`check` is the XXH3 64-bit hash of the same text without it: a digit that has changed would be another block,
+and the one that it was would be deleted as a stray.
 
 No window is in two blocks of one manifest. What is gone, a segment, a block or one table of a block, is
 deleted later, when no query can be reading it any longer; until then the manifest says that it does not
@@ -25,6 +29,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
+
+import xxhash
 
 from sidelight.collector.store.objects import (
     ObjectChanged,
@@ -100,7 +106,7 @@ class Manifest:
             for block in self.blocks
         ]
         content = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.gone)}
-        return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+        return _written({**content, "check": _check(content)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,13 @@ def days(store: ObjectStore) -> list[date]:
 
 def read(store: ObjectStore, day: date) -> Version:
     """The manifest of a day; an empty one if there is none. Raises ManifestDamaged, StoreIncompatible."""
+    try:
+        return _read(store, day)
+    except ManifestDamaged:
+        return _read(store, day)  # it may have been damaged on its way
+
+
+def _read(store: ObjectStore, day: date) -> Version:
     key = key_of(day)
     try:
         content, etag = store.get_with_etag(key)
@@ -150,14 +163,25 @@ def decode(content: bytes, key: str) -> Manifest:
     """What `encode` wrote; `key` is for the message."""
     try:
         told = json.loads(content)
+        check = told.pop("check", None)
+        if check is not None and check != _check(told):
+            raise ManifestDamaged(key, "its checksum is that of other bytes")
         if told["format"] > FORMAT:
             raise StoreIncompatible(
                 f"the manifest {key!r} is in format {told['format']}, and this version reads up to {FORMAT}",
                 hint="Run the version of Sidelight that wrote it, or a later one.",
             )
         return Manifest(tuple(_blocks(told["blocks"])), frozenset(map(_gone, told["gone"])))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
+
+
+def _written(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _check(content: Mapping[str, Any]) -> str:
+    return xxhash.xxh3_64_hexdigest(_written(content))
 
 
 def _blocks(told: Iterable[Mapping[str, Any]]) -> Iterable[Block]:

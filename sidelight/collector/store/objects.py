@@ -4,6 +4,7 @@ StoreError
 ├── ObjectMissing      get of a key that is not there
 ├── ObjectExists       put with if_absent, and the key is taken
 ├── ObjectChanged      put with if_match, and the object has another etag by now
+├── ObjectDamaged      what lies under a key is not what was written there
 ├── StoreUnavailable   the store cannot be reached, or fails for a reason of its own: try again later
 ├── StoreRefused       the store answers that it will not: wrong name, no permission, no space
 └── StoreIncompatible  the store works and holds something this version must not touch
@@ -47,6 +48,14 @@ class ObjectChanged(StoreError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the object {key!r} has been changed by another writer")
+        self.key = key
+
+
+class ObjectDamaged(StoreError):
+    """An object is not what was written."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"the object {key!r} is damaged: {what}")
         self.key = key
 
 

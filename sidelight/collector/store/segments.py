@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 import xxhash
 
 from sidelight.collector.store.hashed import HashedWindow, hashed
-from sidelight.collector.store.objects import ObjectExists, ObjectStore
+from sidelight.collector.store.objects import ObjectDamaged, ObjectExists, ObjectStore
+from sidelight.collector.store.sealed import is_sound, sealed
 from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, Part, completed, hashed_tables
 from sidelight.stacks.window import Window
 
@@ -100,10 +101,15 @@ def segment_ref(windows: Sequence[HashedWindow]) -> SegmentRef:
     if len(days) != 1:
         raise ValueError(f"a segment holds windows of one day, not of {len(days)}")
     starts = [row.window.start_ns // 10**6 for row in windows]
-    content = "".join(sorted(f"{row.window.id} {row.digest:016x}\n" for row in windows))
-    name = xxhash.xxh3_64_hexdigest(content.encode())
+    name = segment_name((row.window.id, row.digest) for row in windows)
     prefix = f"{ROOT}{days.pop().isoformat()}/{min(starts):013d}-{max(starts):013d}-{name}/"
     return SegmentRef(prefix, min(starts), max(starts))
+
+
+def segment_name(windows: Iterable[tuple[str, int]]) -> str:
+    """What a segment of windows with these ids and digests is called, in any order."""
+    content = "".join(sorted(f"{window_id} {digest:016x}\n" for window_id, digest in windows))
+    return xxhash.xxh3_64_hexdigest(content.encode())
 
 
 def parse_segment_key(key: str) -> SegmentRef | None:
@@ -146,14 +152,35 @@ def days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
 def read_segment(
     store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """One table of a segment, or some of its columns. Raises ObjectMissing when retention was faster.
+    """One table of a segment, or some of its columns.
 
-    Columns that a segment was written without are there, with nothing in them.
+    Columns that a segment was written without are there, with nothing in them. Raises ObjectMissing when
+    retention was faster, and ObjectDamaged.
     """
-    source = pa.BufferReader(store.get(ref.key(part)))
+    key, names = ref.key(part), SCHEMAS[part].names if columns is None else list(columns)
+    try:
+        table = _table(store.get(key), key, names)
+    except ObjectDamaged:
+        table = _table(store.get(key), key, names)  # it may have been damaged on its way
+    absent = [name for name in names if name not in table.column_names]
+    if absent:
+        raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
+    return table
+
+
+def _table(content: bytes, key: str, names: list[str]) -> pa.Table:
+    if not is_sound(content):
+        raise ObjectDamaged(key, "its checksum is that of other bytes")
+    try:
+        return _decoded(content, names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ObjectDamaged(key, str(error)) from error
+
+
+def _decoded(content: bytes, names: list[str]) -> pa.Table:
+    source = pa.BufferReader(content)
     # ParquetFile, not read_table: the same table for half the time, which small segments are mostly made of.
     file = pq.ParquetFile(source)
-    names = SCHEMAS[part].names if columns is None else list(columns)
     if file.num_row_groups <= 1:
         return completed(file.read(columns=names, use_threads=False), names)
     # One by one: each group has words of its own, and Arrow cannot read lists of words across several.
@@ -162,7 +189,7 @@ def read_segment(
 
 
 def parquet(table: pa.Table, level: int = ZSTD_LEVEL) -> bytes:
-    """A table as a Parquet file, the same bytes for the same table."""
+    """A table as a Parquet file with a checksum, the same bytes for the same table."""
     sink = io.BytesIO()
     pq.write_table(table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=level)
-    return sink.getvalue()
+    return sealed(sink.getvalue())

@@ -1,0 +1,293 @@
+"""Who lives in a small world: sidecars, collectors, compactors, retention, readers, and rot."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import events
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sidelight.collector import retention
+from sidelight.collector.activity import Activity
+from sidelight.collector.batches import FlushRule
+from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.flusher import Flusher
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.cache import TableCache
+from sidelight.collector.query.errors import QueryTimeout
+from sidelight.collector.recent import DuplicateId, RecentIds, stored_ids
+from sidelight.collector.settings import Days
+from sidelight.collector.store import manifest
+from sidelight.collector.store.hashed import hashed
+from sidelight.collector.store.objects import StoreError
+from sidelight.collector.store.segments import read_segment
+from sidelight.collector.store.tables import ADDED_UP
+from sidelight.stacks.errors import SidelightError
+from tests.collector.faults import Died
+from tests.collector.simulated_queries import ask, drawn
+from tests.collector.simulated_store import Line, Process
+
+if TYPE_CHECKING:
+    from tests.collector.simulation import Sent, World
+
+METRICS = Metrics()
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop on the world's clock, that has no threads."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        super().__init__()
+        self.set_exception_handler(lambda *_: None)
+
+    def time(self) -> float:
+        return self._world.now
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - as an executor does
+            future.set_exception(error)
+        return future
+
+
+@dataclass
+class Request:
+    """Windows on their way to a collector, and what it said: nothing is an answer that was lost."""
+
+    windows: list[Sent]
+    answer: str | None = None
+
+
+RULES = Rules(segments=2, wait_seconds=600, block_rows=16, gone_seconds=600, stray_seconds=3600)
+
+
+class Sidecar:
+    """Sends windows until they are acknowledged, or refused; gives one up now and then."""
+
+    def __init__(self, world: World, number: int, windows: list[Sent]) -> None:
+        self.name = f"sidecar {number}"
+        self._world = world
+        self._todo = windows
+
+    def body(self) -> None:
+        world, luck = self._world, self._world.luck
+        batch: list[Sent] = []
+        while self._todo:
+            if not batch or luck.random() < 0.3:
+                batch = self._todo[: luck.choice((1, 1, 2, 3))]
+                ids = {each.window.id: each for each in batch}
+                batch = batch if len(ids) == len(batch) else batch[:1]
+            to = luck.choice(world.collectors)
+            request = Request(list(batch))
+            for each in batch:
+                each.sent = True
+            to.take(request)
+            patience = world.now + 60
+            while request.answer is None and world.now < patience:
+                world.pause(1.0)
+            lost = world.storm and luck.random() < world.rate
+            world.tell(self.name, [each.number for each in batch], "lost" if lost else request.answer)
+            over = request.answer in ("stored", "refused") or (world.storm and luck.random() < 0.02)
+            if over and not lost:
+                self._todo = [each for each in self._todo if each not in batch]
+                batch = []
+            world.pause(luck.choice((0.0, 1.0, 300.0, 1500.0)))
+
+
+class Collector:
+    """The flush path of a collector, started again when it dies."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.name = f"collector {number}"
+        self.inbox: list[Request] = []
+        self._world = world
+
+    def take(self, request: Request) -> None:
+        """A request arrives."""
+        self.inbox.append(request)
+        self._world.wake(self.name)
+
+    def body(self) -> None:
+        while True:
+            process = Process(self.name)
+            self._live(process)
+            self.inbox.clear()
+            self._world.tell(self.name, "begins anew")
+            self._world.pause(5)
+
+    def _live(self, process: Process) -> None:
+        loop = Loop(self._world)
+        try:
+            with suppress(Died):
+                loop.run_until_complete(self._serve(process))
+        finally:
+            process.dead = True
+            events._set_running_loop(None)
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks))
+            loop.close()
+
+    async def _serve(self, process: Process) -> None:
+        world = self._world
+        line = Line(world, process)
+        recent = RecentIds(world.luck.choice((1, 3, 50)))
+        rule = FlushRule(world.luck.choice((0.0, 2.0)), 1 << 20)
+        flusher = Flusher(
+            line,
+            rule,
+            METRICS,
+            Activity(),
+            recent,
+            clock=lambda: world.now,
+            wall_ns=lambda: int(world.now * 1e9),
+        )
+        writing = asyncio.create_task(flusher.run())
+        with suppress(StoreError):
+            recent.recall(stored_ids(line, recent.capacity, int(world.now * 1e9)))
+        posts = set()
+        while not process.dead:
+            while self.inbox:
+                posts.add(asyncio.create_task(self._post(flusher, self.inbox.pop(0), process)))
+            await asyncio.sleep(0)
+            assert not writing.done() or process.dead, writing
+            posts = {each for each in posts if not each.done()}
+            world.pause(0.5 if posts or self.inbox else math.inf)
+
+    async def _post(self, flusher: Flusher, request: Request, process: Process) -> None:
+        try:
+            await flusher.submit([hashed(each.window) for each in request.windows], 1000)
+        except DuplicateId:
+            request.answer = "refused"
+        except SidelightError as error:
+            request.answer = "dead" if process.dead else str(error.reason)
+        else:
+            for each in request.windows:
+                each.acknowledged = True
+            request.answer = "stored"
+
+
+class Compactor:
+    """Looks every so often, by a clock that may jump."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self._name = f"compactor {number}"
+        self._world = world
+
+    def body(self) -> None:
+        world, luck = self._world, self._world.luck
+        while True:
+            process = Process(self._name)
+            one = Compaction(
+                Line(world, process),
+                METRICS,
+                RULES,
+                interval_seconds=60,
+                clock=lambda process=process: world.now + process.skew,
+                timer=lambda: world.now,
+            )
+            try:
+                while True:
+                    one.look()
+                    world.pause(luck.choice((60.0, 60.0, 700.0, 4000.0)))
+                    if luck.random() < 0.2:
+                        process.skew = luck.choice((-50.0, -2.0, 2.0, 30.0, 100.0)) * 3600
+            except Died:
+                if not process.dead:
+                    raise
+                world.tell(self._name, "begins anew")
+                world.pause(5)
+
+
+class Expiring:
+    """Retention, that deletes old days twice."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def body(self) -> None:
+        world, luck = self._world, self._world.luck
+        for _ in range(2):
+            world.pause(luck.choice((10.0, 900.0)))
+            process, days = Process("retention"), luck.choice((0, 1, 5))
+            now = datetime.fromtimestamp(world.now, UTC)
+            kept = luck.choice(((days, days, days), (days, days + 1, days + 5), (days, days + 5, 400)))
+            policy = retention.Policy(Days(*kept))
+            world.expired = max(world.expired, retention.last_expired(now, days))
+            with suppress(Died):
+                one = retention.Retention(Line(world, process), METRICS, policy=policy, interval_seconds=1)
+                one.look(now)
+
+
+class Rot:
+    """Damages one object for good."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def body(self) -> None:
+        world, luck = self._world, self._world.luck
+        world.pause(luck.choice((10.0, 700.0, 3000.0)))
+        keys = [entry.key for entry in world.store.list("v1/")]
+        if not keys:
+            return
+        key = luck.choice(keys)
+        world.tell("rot", key)
+        world.lost.update(self._held(key))
+        world.store.put(key, world.spoilt(world.store.get(key), flip=luck.random() < 0.7))
+
+    def _held(self, key: str) -> Iterable[str]:
+        """The ids of the windows that cannot be known any longer."""
+        world = self._world
+        if key.endswith(".json"):
+            known = manifest.decode(world.pristine[key], key)
+            return [each for block in known.blocks for each in self._ids(block.ref.key_prefix)]
+        if key.removesuffix(".parquet").rpartition("/")[2] in ADDED_UP:
+            return []
+        return self._ids(key[: key.rfind("/") + 1])
+
+    def _ids(self, prefix: str) -> list[str]:
+        class Pristine:
+            def get(_, key: str) -> bytes:  # noqa: N805
+                return self._world.pristine[key]
+
+        table = read_segment(Pristine(), manifest.place(prefix), "profiles", ["wid"])  # type: ignore[arg-type]
+        return [str(each) for each in table["wid"].to_pylist()]
+
+
+class Querier:
+    """Asks now and then, and sees that what it is told is right."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self._name = f"query {number}"
+        self._world = world
+
+    def body(self) -> None:
+        world, luck = self._world, self._world.luck
+        memory = TableCache(1 << 20)
+        for _ in range(luck.choice((1, 2, 3))):
+            world.pause(luck.choice((1.0, 100.0, 700.0, 2000.0)))
+            process, began = Process(self._name), world.now
+            acknowledged = {each.window.id for each in world.windows if each.acknowledged}
+            claim = drawn(luck)
+            try:
+                found = ask(Line(world, process), claim, memory, lambda: world.now)
+            except (StoreError, QueryTimeout) as error:
+                world.tell(self._name, "fails", error)
+                if not world.rate:
+                    raise
+            except Died:
+                if not process.dead:
+                    raise
+            else:
+                world.tell(self._name, claim, dict(found.counted), found.unreadable)
+                world.check(found, acknowledged, began, self._name)

@@ -1,0 +1,100 @@
+"""The same on a real S3 server, behind a proxy that fails as networks and services do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
+from sidelight.collector.store.opening import open_store, verify
+from sidelight.collector.store.s3 import S3Store
+from sidelight.collector.store.segments import ObjectDamaged, list_segments, read_segment, write_segment
+from tests.collector.failing_proxy import FailingProxy, Mishap
+from tests.collector.simulation import World, played
+from tests.collector.storing import window
+from tests.running import S3Server
+
+RUNS = int(os.environ.get("SIDELIGHT_TEST_FAULT_S3_RUNS", "3"))
+EVER = (0, 2**63 - 1)
+TIMEOUT = 0.5
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_on_a_real_server_too(seed: int, s3_server: S3Server, new_bucket: Callable[[], str]) -> None:
+    with FailingProxy(s3_server.endpoint, seed=seed).serving() as proxy:
+        bucket = new_bucket()
+        world = World(seed, S3Store(bucket, endpoint=s3_server.endpoint), operations=100)
+        world.network(
+            opened(proxy, bucket), lambda bad: setattr(proxy, "mishaps", list(Mishap) if bad else ())
+        )
+        played(world)
+    assert proxy.happened
+
+
+def opened(proxy: FailingProxy, bucket: str) -> ObjectStore:
+    return S3Store(bucket, endpoint=proxy.endpoint, timeout=TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    "mishap", [Mishap.SLOW_DOWN, Mishap.BROKEN, Mishap.REFUSED, Mishap.UNTOLD, Mishap.LATE]
+)
+def test_trouble_that_lasts_is_a_store_that_is_not_available(
+    mishap: Mishap, s3_server: S3Server, new_bucket: Callable[[], str]
+) -> None:
+    with FailingProxy(s3_server.endpoint).serving() as proxy:
+        store = opened(proxy, new_bucket())
+        store.put("v1/a", b"content")
+        proxy.mishaps, proxy.rate = [mishap], 1.0
+        for ask in (
+            lambda: store.get("v1/a"),
+            lambda: store.put("v1/a", b"again"),
+            lambda: store.delete("v1/a"),
+            lambda: list(store.list("v1/")),
+        ):
+            with pytest.raises(StoreUnavailable):
+                ask()
+
+
+def test_half_an_object_is_never_taken_for_it(s3_server: S3Server, new_bucket: Callable[[], str]) -> None:
+    with FailingProxy(s3_server.endpoint).serving() as proxy:
+        store = opened(proxy, new_bucket())
+        store.put("v1/a", b"content" * 1000)
+        proxy.mishaps, proxy.rate = [Mishap.CUT], 1.0
+        with pytest.raises(StoreUnavailable):
+            store.get("v1/a")
+        with pytest.raises(StoreUnavailable):
+            list(store.list("v1/"))
+
+
+def test_a_bit_that_changed_on_its_way_is_noticed_and_read_again(
+    s3_server: S3Server, new_bucket: Callable[[], str]
+) -> None:
+    with FailingProxy(s3_server.endpoint).serving() as proxy:
+        store = opened(proxy, new_bucket())
+        ref = write_segment(store, [window("main;f 3")])
+        whole = read_segment(store, ref, "samples")
+        content = store.get(ref.key("samples"))
+        proxy.mishaps, proxy.rate = [Mishap.FLIPPED], 1.0
+        # Nothing on the way notices it: not the SDK, nor the server's etag.
+        assert store.get(ref.key("samples")) != content
+        with pytest.raises(ObjectDamaged):
+            read_segment(store, ref, "samples")
+        turns = count()
+        proxy.drawn = lambda _: Mishap.FLIPPED if next(turns) == 0 else None  # type: ignore[method-assign]
+        assert read_segment(store, ref, "samples").equals(whole)
+        assert next(turns) == 2
+
+
+def test_a_server_that_ignores_conditions_is_found_out(
+    s3_server: S3Server, new_bucket: Callable[[], str]
+) -> None:
+    bucket = new_bucket()
+    with FailingProxy(s3_server.endpoint, unconditional=True).serving() as proxy:
+        assert not verify(open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)).conditional_writes
+        proxy.unconditional = False
+        store = open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)
+        assert verify(store).conditional_writes
+        assert list_segments(store, *EVER) == []
