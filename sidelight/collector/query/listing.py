@@ -100,7 +100,7 @@ def label_values(reading: Reading, question: Question, name: str) -> LabelValues
 
 def versions(table: pa.Table) -> list[Version]:
     """When each version was seen, in the order in which they appeared."""
-    added = table.group_by("version").aggregate([("ts", "min"), ("end_ns", "max")])
+    added = table.group_by("version", use_threads=False).aggregate([("ts", "min"), ("end_ns", "max")])
     columns = integers(added["ts_min"]), integers(added["end_ns_max"])
     found = zip(strings(added["version"]), *columns, strict=True)
     return [

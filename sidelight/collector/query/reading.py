@@ -5,7 +5,7 @@ and counted in the answer. A store that does not answer at all is different: the
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from functools import partial
@@ -18,7 +18,7 @@ from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.store.live import Live, live
 from sidelight.collector.store.objects import ObjectStore, StoreError, StoreUnavailable
-from sidelight.collector.store.segments import SegmentRef, read_segment
+from sidelight.collector.store.segments import SegmentRef, read_pieces, read_segment
 from sidelight.collector.store.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
 
 if TYPE_CHECKING:
@@ -135,6 +135,18 @@ class Reading:
             raise Incomplete
         return read
 
+    def pieces(self, ref: SegmentRef) -> Iterator[pa.Table]:
+        """The samples of a block, piece by piece, and not kept. Raises Incomplete if they cannot be read."""
+        try:
+            for table in read_pieces(self._store, ref, "samples", COLUMNS["samples"]):
+                self.deadline.remaining()
+                yield table
+        except StoreUnavailable:
+            raise
+        except (StoreError, pa.ArrowException, OSError) as error:
+            self._leave_out(ref, error)
+            raise Incomplete from error
+
     def _read(self, wanted: Sequence[tuple[SegmentRef, View]]) -> list[pa.Table | None]:
         self.deadline.remaining()
         found: list[pa.Table | None] = [self._cache.peek((ref.key_prefix, part)) for ref, part in wanted]
@@ -166,9 +178,12 @@ class Reading:
                 log.warning("table left out of a query", table=ref.key(part), cause=str(error))
                 self._damaged.setdefault(ref, set()).add(part)
                 return None
-            log.warning("segment left out of a query", segment=ref.key_prefix, cause=str(error))
-            self._unreadable[ref] = str(error)
+            self._leave_out(ref, error)
             return None
+
+    def _leave_out(self, ref: SegmentRef, error: Exception) -> None:
+        log.warning("segment left out of a query", segment=ref.key_prefix, cause=str(error))
+        self._unreadable[ref] = str(error)
 
 
 def load(store: ObjectStore, ref: SegmentRef, part: View) -> pa.Table:

@@ -24,7 +24,9 @@ from sidelight.collector.query.windows import Windows
 from sidelight.collector.store.segments import SegmentRef
 from sidelight.collector.store.tables import SAMPLES, STATES, Part
 
-ROWS_AT_ONCE: Final = 2_000_000
+ROWS_AT_ONCE: Final = 1_000_000
+LARGE_ROWS: Final = 500_000
+"""Samples of a block with more are read anew for each query: they would take the place of all others."""
 OBJECTS_AT_ONCE: Final = 256
 
 _KEYS: Final = ("service", "h", "period_ns")
@@ -92,19 +94,29 @@ def _counts(column: Column) -> dict[int, int]:
 
 
 def added_up(reading: Reading, scans: Sequence[Scan]) -> pa.Table:
-    """The sums of these rows; in this process, object by object, bounded in memory."""
+    """The sums of these rows; in this process, piece by piece, bounded in memory."""
     parts: list[pa.Table] = []
     batch: list[pa.Table] = []
     rows = 0
-    for start in range(0, len(scans), OBJECTS_AT_ONCE):
-        here = scans[start : start + OBJECTS_AT_ONCE]
-        for scan, table in zip(here, reading.parts([(scan.ref, scan.part) for scan in here]), strict=True):
-            batch.append(_picked(table, scan))
-            rows += len(batch[-1])
-            if rows >= ROWS_AT_ONCE:
-                parts.append(combined(batch))
-                batch, rows = [], 0
+    for scan, table in _pieces(reading, scans):
+        batch.append(_picked(table, scan))
+        rows += len(batch[-1])
+        if rows >= ROWS_AT_ONCE:
+            parts.append(combined(batch))
+            batch, rows = [], 0
     return combined([*parts, *batch]) if parts or batch else ROWS.empty_table()
+
+
+def _pieces(reading: Reading, scans: Sequence[Scan]) -> Iterator[tuple[Scan, pa.Table]]:
+    """What is to be read, many small objects at a time; large ones in pieces that are not kept in memory."""
+    large = [scan for scan in scans if scan.part == "samples" and scan.ref.rows > LARGE_ROWS]
+    small = [scan for scan in scans if scan.part != "samples" or scan.ref.rows <= LARGE_ROWS]
+    for start in range(0, len(small), OBJECTS_AT_ONCE):
+        here = small[start : start + OBJECTS_AT_ONCE]
+        tables = reading.parts([(scan.ref, scan.part) for scan in here])
+        yield from zip(here, tables, strict=True)
+    for scan in large:
+        yield from ((scan, table) for table in reading.pieces(scan.ref))
 
 
 def _picked(table: pa.Table, scan: Scan) -> pa.Table:

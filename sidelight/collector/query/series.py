@@ -70,7 +70,9 @@ def timeline(
         rows.append_column("step", pc.subtract(pc.divide(rows["ts"], step), first)) for rows in (table, whole)
     )
     table = table.append_column("samples", sum_of(table, STATES_OF[kind]))
-    added = table.group_by(["step", "period_ns"]).aggregate([("samples", "sum"), ("windows", "sum")])
+    added = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
+        [("samples", "sum"), ("windows", "sum")]
+    )
     samples, ns, windows = [0] * count, [0] * count, [0] * count
     for at, period, sampled, began in zip(*map(integers, added.columns), strict=True):
         samples[at] += sampled
@@ -103,7 +105,7 @@ def timeline(
 def _told(processes: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:
     """Coverage and the share of time lost in each step."""
     names = ("covered_ns", "ticking_ns", "stopped_ns", "stopping_ns")
-    sums = processes.group_by("step").aggregate([(name, "sum") for name in names])
+    sums = processes.group_by("step", use_threads=False).aggregate([(name, "sum") for name in names])
     covered: list[float | None] = [None] * count
     stopped: list[float | None] = [None] * count
     for row in sums.to_pylist():

@@ -14,7 +14,7 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Array, integers, numbered, one, ordered
+from sidelight.collector.columns import Array, integers, numbered, one, ordered, same
 from sidelight.collector.store.hours import united
 from sidelight.collector.times import SECOND_NS
 
@@ -61,8 +61,22 @@ def union_ns(rows: pa.Table, number: Array) -> dict[int, int]:
         }
     )
     spans = ordered(spans, ["number", "start"])
-    ordered_spans = zip(*(integers(column) for column in spans.columns), strict=True)
-    return {
-        at: sum(end - start for start, end in united((start, end) for _, start, end in members))
-        for at, members in groupby(ordered_spans, key=itemgetter(0))
-    }
+    meets = _meets_the_one_before(spans)
+    time = pa.table([spans["number"], pc.subtract(spans["end"], spans["start"])], ["number", "ns"])
+    added = time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
+    found = dict(zip(integers(added["number"]), integers(added["ns_sum"]), strict=True))
+    if pc.any(meets).as_py():
+        several = pc.unique(one(spans["number"]).filter(meets))
+        rows_of_them = spans.filter(pc.is_in(spans["number"], value_set=several))
+        for at, members in groupby(zip(*map(integers, rows_of_them.columns), strict=True), key=itemgetter(0)):
+            found[at] = sum(end - start for start, end in united((start, end) for _, start, end in members))
+    return found
+
+
+def _meets_the_one_before(spans: pa.Table) -> Array:
+    """For each span whether the one before it has the same number and ends after its start."""
+    number, start, end = (one(column) for column in spans.columns)
+    if len(spans) < 2:
+        return same(0, pa.int64(), len(spans)).cast(pa.bool_())
+    meets = pc.and_(pc.equal(number[1:], number[:-1]), pc.less(start[1:], end[:-1]))
+    return pa.concat_arrays([pa.array([False]), one(meets)])

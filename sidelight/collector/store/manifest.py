@@ -190,7 +190,7 @@ def _blocks(told: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
         services = tuple(str(service) for service in each["services"])
         windows, rows = int(each["windows"]), int(each["rows"])
         parts = {_part(name): int(size) for name, size in _sizes(each).items()}
-        yield Block(replace(ref, parts=frozenset(parts)), services, windows, rows, parts)
+        yield Block(replace(ref, parts=frozenset(parts), rows=rows), services, windows, rows, parts)
 
 
 def _sizes(told: Mapping[str, Any]) -> Mapping[str, int]:

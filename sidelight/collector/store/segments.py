@@ -15,7 +15,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -43,13 +43,15 @@ _COMMITTED: Final = re.compile(
 class SegmentRef:
     """A committed segment or block: its key prefix ends with `/`, its windows began from min to max (ms).
 
-    `parts` are the tables that it has; a block may have more than a segment, and fewer when it is old.
+    `parts` are the tables that it has; a block may have more than a segment, and fewer when it is old. `rows`
+    are those of its samples, of a block; 0 if nobody knows.
     """
 
     key_prefix: str
     min_start_ms: int
     max_start_ms: int
     parts: frozenset[Part] = frozenset(PARTS)
+    rows: int = field(default=0, compare=False)
 
     def key(self, part: Part) -> str:
         """Where one of its tables lies."""
@@ -157,35 +159,49 @@ def read_segment(
     Columns that a segment was written without are there, with nothing in them. Raises ObjectMissing when
     retention was faster, and ObjectDamaged.
     """
+    # One by one: each group has words of its own, and Arrow cannot read lists of words across several.
+    pieces = list(read_pieces(store, ref, part, columns))
+    return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+
+
+def read_pieces(
+    store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """As read_segment, but in pieces of at most ROWS_PER_GROUP rows; at least one.
+
+    Damage that no checksum tells may be raised after some pieces.
+    """
     key, names = ref.key(part), SCHEMAS[part].names if columns is None else list(columns)
     try:
-        table = _table(store.get(key), key, names)
+        file = _file(store.get(key), key)
     except ObjectDamaged:
-        table = _table(store.get(key), key, names)  # it may have been damaged on its way
-    absent = [name for name in names if name not in table.column_names]
-    if absent:
-        raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
-    return table
-
-
-def _table(content: bytes, key: str, names: list[str]) -> pa.Table:
-    if not is_sound(content):
-        raise ObjectDamaged(key, "its checksum is that of other bytes")
+        file = _file(store.get(key), key)  # it may have been damaged on its way
     try:
-        return _decoded(content, names)
+        if file.num_row_groups <= 1:
+            yield _complete(file.read(columns=names, use_threads=False), names, key)
+        else:
+            for at in range(file.num_row_groups):
+                yield _complete(file.read_row_group(at, names, use_threads=False), names, key)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ObjectDamaged(key, str(error)) from error
 
 
-def _decoded(content: bytes, names: list[str]) -> pa.Table:
-    source = pa.BufferReader(content)
-    # ParquetFile, not read_table: the same table for half the time, which small segments are mostly made of.
-    file = pq.ParquetFile(source)
-    if file.num_row_groups <= 1:
-        return completed(file.read(columns=names, use_threads=False), names)
-    # One by one: each group has words of its own, and Arrow cannot read lists of words across several.
-    groups = [file.read_row_group(at, names, use_threads=False) for at in range(file.num_row_groups)]
-    return completed(pa.concat_tables(groups), names)
+def _file(content: bytes, key: str) -> pq.ParquetFile:
+    if not is_sound(content):
+        raise ObjectDamaged(key, "its checksum is that of other bytes")
+    try:
+        # ParquetFile, not read_table: the same table for half the time, which small segments are mostly.
+        return pq.ParquetFile(pa.BufferReader(content))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ObjectDamaged(key, str(error)) from error
+
+
+def _complete(table: pa.Table, names: list[str], key: str) -> pa.Table:
+    found = completed(table, names)
+    absent = [name for name in names if name not in found.column_names]
+    if absent:
+        raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
+    return found
 
 
 def parquet(table: pa.Table, level: int = ZSTD_LEVEL) -> bytes:
