@@ -80,7 +80,7 @@ class Sidecar:
         world, luck = self._world, self._world.luck
         batch: list[Sent] = []
         while self._todo:
-            if not batch or luck.random() < 0.3:
+            if not batch or luck.random() < 0.6:
                 batch = self._todo[: luck.choice((1, 1, 2, 3))]
                 ids = {each.window.id: each for each in batch}
                 batch = batch if len(ids) == len(batch) else batch[:1]
@@ -92,7 +92,7 @@ class Sidecar:
             patience = world.now + 60
             while request.answer is None and world.now < patience:
                 world.pause(1.0)
-            lost = world.storm and luck.random() < world.rate
+            lost = world.storm and luck.random() < 0.2
             world.tell(self.name, [each.number for each in batch], "lost" if lost else request.answer)
             over = request.answer in ("stored", "refused") or (world.storm and luck.random() < 0.02)
             if over and not lost:
@@ -140,7 +140,7 @@ class Collector:
     async def _serve(self, process: Process) -> None:
         world = self._world
         line = Line(world, process)
-        recent = RecentIds(world.luck.choice((1, 3, 50)))
+        recent = RecentIds(world.luck.choice((1, 1, 50)))
         rule = FlushRule(world.luck.choice((0.0, 2.0)), 1 << 20)
         flusher = Flusher(
             line,
@@ -198,7 +198,7 @@ class Compactor:
             try:
                 while True:
                     one.look()
-                    world.pause(luck.choice((60.0, 60.0, 700.0, 4000.0)))
+                    world.pause(luck.choice((10.0, 60.0, 700.0)))
                     if luck.random() < 0.2:
                         process.skew = luck.choice((-50.0, -2.0, 2.0, 30.0, 100.0)) * 3600
             except Died:
@@ -217,7 +217,7 @@ class Expiring:
     def body(self) -> None:
         world, luck = self._world, self._world.luck
         for _ in range(2):
-            world.pause(luck.choice((10.0, 900.0)))
+            world.await_operation("retention")
             process, days = Process("retention"), luck.choice((0, 1, 5))
             now = datetime.fromtimestamp(world.now, UTC)
             kept = luck.choice(((days, days, days), (days, days + 1, days + 5), (days, days + 5, 400)))
@@ -236,7 +236,7 @@ class Rot:
 
     def body(self) -> None:
         world, luck = self._world, self._world.luck
-        world.pause(luck.choice((10.0, 700.0, 3000.0)))
+        world.await_operation("rot")
         keys = [entry.key for entry in world.store.list("v1/")]
         if not keys:
             return
@@ -274,8 +274,9 @@ class Querier:
     def body(self) -> None:
         world, luck = self._world, self._world.luck
         memory = TableCache(1 << 20)
-        for _ in range(luck.choice((1, 2, 3))):
-            world.pause(luck.choice((1.0, 100.0, 700.0, 2000.0)))
+        for _ in range(luck.choice((1, 2))):
+            if world.storm:
+                world.await_operation(self._name)
             process, began = Process(self._name), world.now
             acknowledged = {each.window.id for each in world.windows if each.acknowledged}
             claim = drawn(luck)
