@@ -30,6 +30,9 @@ COMMANDS = {
     "store": Command(
         "sidelight.collector.storekeeping", "what a store keeps: rotation, pins, lifecycle", "collector"
     ),
+    "doctor": Command(
+        "sidelight.collector.doctor.command", "check a store, and mend what is safe to mend", "collector"
+    ),
     "export": Command("sidelight.export", "write a stored profile as folded text, speedscope or SVG", ""),
     "record": Command("sidelight.local.record", "record a running process, or a program, to a file", ""),
     "top": Command("sidelight.local.top", "show live what a running process is doing", ""),

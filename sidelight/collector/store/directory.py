@@ -44,14 +44,21 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class DirectoryStore:
-    """Keeps objects as files below a directory, which is created when it is not there."""
+    """Keeps objects as files below a directory, which is created when it is not there.
+
+    With `read_only` it must be there, and nothing may be written.
+    """
 
     kind = "directory"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root.absolute()
         self._writing = self._root / ".writing"
         self._lock = self._root / ".lock"
+        if read_only:
+            with self._explained("look"):
+                os.scandir(self._root).close()
+            return
         with self._explained("create"):
             self._writing.mkdir(parents=True, exist_ok=True)
             self._lock.touch()

@@ -32,12 +32,15 @@ class Verified:
 
 
 def open_store(
-    location: str, *, s3_endpoint: str | None = None, timeout_seconds: float = 20.0
+    location: str, *, s3_endpoint: str | None = None, timeout_seconds: float = 20.0, read_only: bool = False
 ) -> ObjectStore:
-    """The store at a directory path or `s3://bucket/prefix`. Raises StoreError when it cannot be used."""
+    """The store at a directory path or `s3://bucket/prefix`. Raises StoreError when it cannot be used.
+
+    With `read_only` opening it changes nothing: a directory that is not there is refused.
+    """
     scheme, separator, rest = location.partition("://")
     if not separator:
-        return DirectoryStore(Path(location))
+        return DirectoryStore(Path(location), read_only=read_only)
     bucket, _, prefix = rest.partition("/")
     if scheme != "s3" or not bucket:
         raise StoreRefused(
@@ -54,11 +57,13 @@ def verify(store: ObjectStore) -> Verified:
 
     Raises StoreError: the cause the collector exits with at start-up.
     """
-    conditional = _probe(store, f"{PROBES}{token_hex(16)}")
+    conditional = probe(store)
     return Verified(_format(store, conditional=conditional), conditional)
 
 
-def _probe(store: ObjectStore, key: str) -> bool:
+def probe(store: ObjectStore) -> bool:
+    """Write, read, replace, list and delete an object; whether conditional writes hold. Raises StoreError."""
+    key = f"{PROBES}{token_hex(16)}"
     content = token_hex(16).encode()
     store.put(key, content)
     try:
@@ -103,18 +108,23 @@ def _format(store: ObjectStore, *, conditional: bool) -> int:
             store.put(CONFIG_KEY, raw, if_absent=conditional)
         except ObjectExists:
             raw = store.get(CONFIG_KEY)
+    return format_told(raw, store.where)
+
+
+def format_told(raw: bytes, where: str) -> int:
+    """The format that a marker tells. Raises StoreIncompatible for a later one, and for what is no marker."""
     try:
         found = json.loads(raw)["format"]
     except (ValueError, KeyError, TypeError):
         found = None
     if not isinstance(found, int) or found < 1:
         raise StoreIncompatible(
-            f"{CONFIG_KEY} in {store.where} is not a format marker of Sidelight",
+            f"{CONFIG_KEY} in {where} is not a format marker of Sidelight",
             hint="Choose another --store, or another prefix in the bucket.",
         )
     if found > FORMAT:
         raise StoreIncompatible(
-            f"{store.where} is in format {found}, and this version reads up to {FORMAT}",
+            f"{where} is in format {found}, and this version reads up to {FORMAT}",
             hint="Run the version of Sidelight that wrote it, or a later one.",
         )
     return found

@@ -1,0 +1,356 @@
+"""What the doctor mends: nothing is lost by it, and every answer is afterwards what it was before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sidelight.collector.doctor.examination import Report, Unsafe
+from sidelight.collector.doctor.findings import Kind, Severity
+from sidelight.collector.store import manifest
+from sidelight.collector.store.blocks import write_block
+from sidelight.collector.store.directory import DirectoryStore
+from sidelight.collector.store.manifest import Manifest
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.opening import CONFIG_KEY
+from sidelight.collector.store.tables import ADDED_UP, PARTS, Part
+from sidelight.stacks.counts import ProfileType
+from tests.collector.conftest import Forgetful
+from tests.collector.damage import (
+    DAMAGE,
+    DAY,
+    KEY,
+    aged,
+    block,
+    changed,
+    commit,
+    commit_segments,
+    examined,
+    one_more,
+    segment,
+    told,
+    whole,
+    without_first,
+)
+from tests.collector.faults import Died, Fault, FaultyStore
+from tests.collector.storing import window
+from tests.collector.test_query_blocks import SELECTORS, answers
+
+MENDED = {
+    Kind.CONFIG_MISSING,
+    Kind.MANIFEST_DAMAGED,
+    Kind.MANIFEST_MISSING,
+    Kind.OBJECT_MISSING,
+    Kind.OBJECT_DAMAGED,
+    Kind.TOTALS_DIFFER,
+    Kind.COUNTS_DIFFER,
+    Kind.STRAY,
+    Kind.GONE_OVERDUE,
+}
+
+
+def all_answers(store: ObjectStore) -> list[object]:
+    ranges = [(-3600, 7200), (-900, 4321), (-40_000, 60_000)]
+    return [
+        answers(store, selector, start, end, ProfileType.WALL)
+        for selector, (start, end) in zip(SELECTORS[:7:2], ranges * 2, strict=False)
+    ]
+
+
+def by_the_hour(store: ObjectStore) -> list[object]:
+    """Answers that need no window one by one."""
+    found = answers(store, "", -40_000, 60_000, ProfileType.WALL)
+    # The others are a timeline of ten minutes, and one of steps that are as small as can be.
+    return [*found[:4], found[5], *found[7:]]
+
+
+def mended(store: ObjectStore, **changes: object) -> Report:
+    return examined(store, repair=True, **changes)
+
+
+def keys(store: ObjectStore) -> list[str]:
+    return [entry.key for entry in store.list("")]
+
+
+def done(report: Report) -> list[str]:
+    return [each.key for each in report.repaired if each.done]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> DirectoryStore:
+    return DirectoryStore(tmp_path / "store")
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_what_is_mended_and_what_is_left(kind: Kind, directory: DirectoryStore, tmp_path: Path) -> None:
+    before = all_answers(whole(directory)) if kind in MENDED else []
+    expected = DAMAGE[kind](whole(directory))
+    aged(tmp_path / "store")
+    lying = keys(directory)
+    report = mended(directory)
+    if kind not in MENDED:
+        assert told(report) == expected
+        assert not report.repaired
+        assert keys(directory) == lying
+        return
+    assert told(report) == []
+    assert report.repaired
+    assert all(each.done for each in report.repaired)
+    assert told(examined(directory, days_later=2)) in (
+        [],
+        # The block that another took the place of; it is deleted by whoever compacts.
+        [(Severity.WARNING, Kind.GONE_OVERDUE, KEY)],
+    )
+    aged(tmp_path / "store")
+    assert told(mended(directory)) == []
+    assert told(examined(directory, days_later=30)) == []
+    assert all_answers(directory) == before
+
+
+@pytest.mark.parametrize("part", ADDED_UP)
+def test_what_is_added_up_is_restored_in_every_kind_of_store(store: ObjectStore, part: Part) -> None:
+    before = all_answers(whole(store, rows=300))
+    (one, *others) = manifest.read(store, DAY).manifest.blocks
+    if part not in one.parts:
+        (one, *others) = (each for each in (one, *others) if part in each.parts)
+    store.delete(one.ref.key(part))
+    report = mended(store)
+    assert told(report) == []
+    assert done(report) == [one.ref.key_prefix]
+    after = manifest.read(store, DAY).manifest
+    assert one.ref.key_prefix in after.gone
+    assert one.ref.key_prefix not in {each.ref.key_prefix for each in after.blocks}
+    assert {each.windows for each in after.blocks} >= {each.windows for each in others}
+    assert all_answers(store) == before
+
+
+def test_a_block_that_does_not_agree_with_itself_is_not_made_anew() -> None:
+    store = whole()
+    ref = block(store).ref
+    changed(store, ref, "samples", without_first)
+    store.delete(ref.key("hours"))
+    before = keys(store)
+    report = mended(store)
+    assert not report.repaired
+    assert keys(store) == before
+    assert (Severity.ERROR, Kind.OBJECT_MISSING, ref.key("hours")) in told(report)
+
+
+@pytest.mark.parametrize("lost", [("profiles",), ("samples",), ("profiles", "samples", "daily")])
+def test_of_a_block_that_has_lost_its_windows_what_they_add_up_to_is_kept(lost: tuple[Part, ...]) -> None:
+    store = whole()
+    expected = by_the_hour(store)
+    ref = block(store).ref
+    for part in lost:
+        store.delete(ref.key(part))
+    keys_lost = [ref.key(part) for part in block(store).parts if part in lost]
+    missing = [(Severity.ERROR, Kind.OBJECT_MISSING, key) for key in keys_lost]
+    assert told(mended(store)) == missing
+    report = mended(store, forget_lost=True)
+    assert told(report) == []
+    assert done(report) == [ref.key_prefix]
+    assert set(block(store).parts) == {"hours", "stacks", "sums", "daily"} - set(lost)
+    assert by_the_hour(store) == expected
+
+
+@pytest.mark.parametrize("lost", [("stacks",), ("samples", "hours"), ("samples", "sums", "daily")])
+def test_a_block_of_which_nothing_is_left_is_forgotten_only_when_told_to(lost: tuple[Part, ...]) -> None:
+    store = whole()
+    first = block(store)
+    for part in lost:
+        store.delete(first.ref.key(part))
+    assert {key for _, _, key in told(mended(store))} >= {first.ref.key(part) for part in lost}
+    assert block(store) == first
+    report = mended(store, forget_lost=True)
+    assert done(report) == [first.ref.key_prefix]
+    assert told(report) == []
+    assert manifest.read(store, DAY).manifest == Manifest((), frozenset({first.ref.key_prefix}))
+
+
+def test_a_damaged_object_is_not_lost() -> None:
+    store = whole()
+    key = block(store).ref.key("samples")
+    store.put(key, b"PAR1")
+    report = mended(store, forget_lost=True)
+    assert not report.repaired
+    assert (Severity.ERROR, Kind.OBJECT_DAMAGED, key) in told(report)
+
+
+def test_what_is_young_is_left_alone() -> None:
+    store = whole()
+    made = write_block(store, DAY, [block(store).ref])
+    assert made
+    store.put("v1/probe/abc", b"1")
+    DAMAGE[Kind.GONE_OVERDUE](store)
+    before = keys(store)
+    assert not mended(store).repaired
+    assert keys(store) == before
+
+
+def test_what_somebody_else_wrote_is_left_alone(directory: DirectoryStore, tmp_path: Path) -> None:
+    whole(directory)
+    for key in ("v1/notes.txt", f"v1/raw/{DAY}/notes.txt", f"{block(directory).ref.key_prefix}notes.txt"):
+        directory.put(key, b"mine")
+    directory.put("other/x", b"not ours")
+    directory.put("v1/probe/abc", b"1")
+    aged(tmp_path / "store")
+    before = keys(directory)
+    report = mended(directory)
+    assert done(report) == ["v1/probe/abc"]
+    assert set(before) - set(keys(directory)) == {"v1/probe/abc"}
+
+
+def test_a_table_that_no_manifest_names_is_deleted(directory: DirectoryStore, tmp_path: Path) -> None:
+    whole(directory)
+    one = block(directory)
+    commit(directory, lambda known: replace(known, blocks=(one.without(["daily"]), *known.blocks[1:])))
+    aged(tmp_path / "store")
+    report = mended(directory)
+    assert done(report) == [one.ref.key("daily")]
+    assert one.ref.key("daily") not in keys(directory)
+    assert told(report) == []
+
+
+def test_a_manifest_is_made_of_blocks_that_took_the_place_of_others(directory: DirectoryStore) -> None:
+    """What the lost manifest said was gone is gone again: all its windows are in other blocks."""
+    before = all_answers(whole(directory, rows=300))
+    blocks = manifest.read(directory, DAY).manifest.blocks
+    assert len(blocks) > 2
+    made = write_block(directory, DAY, [each.ref for each in blocks[:2]], whole=True)
+    assert made
+    directory.put(KEY, b"{")
+    report = mended(directory)
+    assert done(report) == [KEY]
+    assert told(report) == []
+    after = manifest.read(directory, DAY).manifest
+    assert {each.ref for each in after.blocks} == {made.ref, *(each.ref for each in blocks[2:])}
+    assert after.gone == {each.ref.key_prefix for each in blocks[:2]}
+    assert all_answers(directory) == before
+
+
+def test_no_manifest_is_made_of_blocks_that_share_windows() -> None:
+    store = whole()
+    one, two, three = (window(at=at, pod="shop-9") for at in (60, 61, 62))
+    first = commit_segments(store, [one, two])
+    commit_segments(store, [two, three])
+    store.put(KEY, b"{")
+    report = mended(store)
+    assert told(report) == [(Severity.ERROR, Kind.MANIFEST_DAMAGED, KEY)]
+    (refused,) = report.repaired
+    assert not refused.done
+    assert "1 of 2 windows" in refused.what
+    assert "from a copy, or move" in refused.what
+    for part in first.parts:
+        store.delete(first.ref.key(part))
+    assert told(mended(store)) == []
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_block_whose_windows_are_gone_is_taken_only_if_it_is_alone(*, others: bool) -> None:
+    store = whole()
+    expected = by_the_hour(store)
+    one = block(store)
+    for part in ("profiles", "samples"):
+        store.delete(one.ref.key(part))
+    if others:
+        commit_segments(store, [window(at=60, pod="shop-9")])
+    store.delete(KEY)
+    store.put(KEY, b"{")
+    (repaired,) = mended(store).repaired
+    assert repaired.done is not others
+    if not others:
+        assert by_the_hour(store) == expected
+
+
+def test_a_manifest_of_a_later_format_is_never_replaced() -> None:
+    store = whole()
+    DAMAGE[Kind.MANIFEST_NEWER](store)
+    before = store.get(KEY)
+    assert not mended(store).repaired
+    assert store.get(KEY) == before
+
+
+def test_a_store_of_a_later_format_is_left_alone() -> None:
+    store = whole()
+    DAMAGE[Kind.FORMAT_NEWER](store)
+    store.delete(KEY)
+    before = keys(store)
+    report = mended(store)
+    assert told(report) == [(Severity.ERROR, Kind.FORMAT_NEWER, CONFIG_KEY)]
+    assert keys(store) == before
+
+
+def test_nothing_is_mended_without_conditional_writes_while_collectors_may_run() -> None:
+    store = whole(Forgetful())
+    key = block(store).ref.key("hours")
+    store.delete(key)
+    before = keys(store)
+    with pytest.raises(Unsafe):
+        mended(store)
+    assert keys(store) == before
+    report = mended(store, alone=True)
+    assert told(report) == [(Severity.WARNING, Kind.CONDITIONS_MISSING, "")]
+    assert len(report.repaired) == 1
+
+
+@pytest.mark.parametrize("kind", [Kind.OBJECT_MISSING, Kind.MANIFEST_DAMAGED, Kind.GONE_OVERDUE, Kind.STRAY])
+def test_a_repair_that_dies_at_any_step_loses_nothing(
+    kind: Kind, directory: DirectoryStore, tmp_path: Path
+) -> None:
+    expected = answers(whole(directory), "", -3600, 7200, ProfileType.WALL)
+    DAMAGE[kind](directory)
+    aged(tmp_path / "store")
+    for at in range(10**6):
+        faulty = FaultyStore(directory, at, Fault.DIES_AFTER)
+        try:
+            mended(faulty)
+        except Died:
+            if kind is not Kind.MANIFEST_DAMAGED or directory.get(KEY)[-1:] == b"}":
+                assert answers(directory, "", -3600, 7200, ProfileType.WALL) == expected
+            continue
+        break
+    aged(tmp_path / "store")
+    mended(directory)
+    aged(tmp_path / "store")
+    assert told(examined(directory, days_later=30)) == []
+    assert answers(directory, "", -3600, 7200, ProfileType.WALL) == expected
+
+
+def test_a_block_that_a_collector_compacts_meanwhile_is_left_to_it() -> None:
+    store = whole()
+    old = block(store)
+    store.delete(old.ref.key("hours"))
+    made = write_block(store, DAY, [replace(old.ref, parts=frozenset(PARTS))], whole=True)
+    assert made
+
+    def compacts() -> None:
+        if block(store) == old:
+            commit(store, lambda known: Manifest((made,), known.gone | {old.ref.key_prefix}))
+
+    at, outcomes = 0, set()
+    while True:
+        faulty = FaultyStore(store, at, meanwhile=compacts)
+        report = examined(faulty, repair=True)
+        if faulty.made <= at:
+            break
+        blocks = manifest.read(store, DAY).manifest.blocks
+        assert [each.windows for each in blocks] == [old.windows]
+        outcomes.add(blocks == (made,))
+        assert Kind.OBJECT_MISSING not in {kind for _, kind, _ in told(report)}
+        commit(store, lambda known: Manifest((old,), known.gone - {old.ref.key_prefix}))
+        at += 1
+    assert outcomes == {True, False}
+
+
+def test_a_segment_is_never_touched(directory: DirectoryStore, tmp_path: Path) -> None:
+    whole(directory)
+    ref = segment(directory)
+    directory.put(ref.key("stacks"), b"PAR1")
+    changed(directory, ref, "profiles", one_more("idle"))
+    aged(tmp_path / "store")
+    before = keys(directory)
+    report = mended(directory, forget_lost=True)
+    assert not report.repaired
+    assert keys(directory) == before
