@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from sidelight.collector.doctor.examination import Report, examine
 from sidelight.collector.doctor.findings import Kind, Severity
 from sidelight.collector.doctor.settings import DoctorSettings
 from sidelight.collector.metrics import Metrics
+from sidelight.collector.retention import Level, Policy, Retention
+from sidelight.collector.settings import Days
 from sidelight.collector.store import manifest
 from sidelight.collector.store.blocks import write_block
 from sidelight.collector.store.manifest import Block, Manifest
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.collector.store.opening import CONFIG_KEY, verify
+from sidelight.collector.store.pins import Pin, add_pin
 from sidelight.collector.store.segments import SegmentRef, event_day, list_segments, parquet, write_segment
 from sidelight.collector.store.tables import Part
 from sidelight.stacks.window import Window
@@ -63,6 +66,21 @@ def _image(rows: int) -> dict[str, bytes]:
     return {entry.key: store.get(entry.key) for entry in store.list("")}
 
 
+def rotated(store: ObjectStore, level: Level, ads: Level) -> ObjectStore:
+    """Let what is older than a day go down to a level, and that of one service to another."""
+    policy = Policy(KEEPING[level], {"ads": KEEPING[ads]})
+    Retention(store, Metrics(), policy=policy, interval_seconds=1).look(datetime.fromtimestamp(LATER, UTC))
+    return store
+
+
+KEEPING = {
+    Level.WINDOW: Days(9, 9, 9),
+    Level.HOUR: Days(1, 9, 9),
+    Level.DAY: Days(1, 1, 9),
+    Level.NOTHING: Days(1, 1, 1),
+}
+
+
 def late() -> list[Window]:
     """Windows that come after the others."""
     return [
@@ -79,7 +97,11 @@ def examined(store: ObjectStore, *, days_later: float = 0, **changes: object) ->
 
 
 def told(report: Report) -> list[Told]:
-    return [(each.severity, each.kind, each.key) for each in report.findings]
+    return [
+        (each.severity, each.kind, each.key)
+        for each in report.findings
+        if each.kind is not Kind.NATIVE_MISSING
+    ]
 
 
 def aged(root: Path, days: float = 2) -> None:
@@ -278,6 +300,12 @@ def _gone_overdue(store: ObjectStore) -> list[Told]:
     return [(Severity.WARNING, Kind.GONE_OVERDUE, KEY)]
 
 
+def _pin_damaged(store: ObjectStore) -> list[Told]:
+    add_pin(store, Pin("fine", START_NS / 1e9, LATER, "", "", LATER))
+    store.put("v1/pins/inc-7.json", b"{}")
+    return [(Severity.ERROR, Kind.PIN_DAMAGED, "v1/pins/inc-7.json")]
+
+
 DAMAGE: dict[Kind, Callable[[ObjectStore], list[Told]]] = {
     Kind.CONFIG_MISSING: _config_missing,
     Kind.CONFIG_DAMAGED: _config_damaged,
@@ -299,5 +327,6 @@ DAMAGE: dict[Kind, Callable[[ObjectStore], list[Told]]] = {
     Kind.STRAY: _stray,
     Kind.UNKNOWN_KEY: _unknown_key,
     Kind.GONE_OVERDUE: _gone_overdue,
+    Kind.PIN_DAMAGED: _pin_damaged,
 }
 """What does each kind of damage to a whole store, and what is to be told of it two days later."""

@@ -126,6 +126,7 @@ def test_a_place_where_nothing_is_is_not_made_a_store(
         ["--store", "x", "--grace-seconds", "599"],
         ["--store", "x", "--max-findings", "0"],
         ["--store", "x", "--collectors", "0"],
+        ["--store", "x", "--retention-raw-days", "91"],
         ["--store", "x", "--flush-seconds", "0"],
         ["--store", "x", "--price-per-gb-month", "-1"],
         ["--store", "x", "--forget-lost"],
@@ -143,7 +144,15 @@ def test_wrong_options_are_2(flags: list[str], capsys: pytest.CaptureFixture[str
 
 
 def test_limits_are_allowed_at_their_edge() -> None:
-    DoctorSettings(store="x", grace_seconds=600.0, max_findings=1, collectors=1, keep_days=0)
+    DoctorSettings(
+        store="x",
+        grace_seconds=600.0,
+        max_findings=1,
+        collectors=1,
+        retention_raw_days=0,
+        retention_hour_days=0,
+        retention_day_days=0,
+    )
     with pytest.raises(BadSetting):
         DoctorSettings(store="x", grace_seconds=599.9)
 

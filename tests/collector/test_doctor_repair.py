@@ -9,6 +9,7 @@ import pytest
 
 from sidelight.collector.doctor.examination import Report, Unsafe
 from sidelight.collector.doctor.findings import Kind, Severity
+from sidelight.collector.retention import Level
 from sidelight.collector.store import manifest
 from sidelight.collector.store.blocks import write_block
 from sidelight.collector.store.directory import DirectoryStore
@@ -29,6 +30,7 @@ from tests.collector.damage import (
     commit_segments,
     examined,
     one_more,
+    rotated,
     segment,
     told,
     whole,
@@ -59,9 +61,18 @@ def all_answers(store: ObjectStore) -> list[object]:
     ]
 
 
+def numbers(store: ObjectStore, start: float, end: float) -> list[object]:
+    """Answers but for their basis, which says from which tables they come."""
+    found = answers(store, "", start, end, ProfileType.WALL)
+    return [
+        {name: value for name, value in each.items() if name != "basis"} if isinstance(each, dict) else each
+        for each in found
+    ]
+
+
 def by_the_hour(store: ObjectStore) -> list[object]:
     """Answers that need no window one by one."""
-    found = answers(store, "", -40_000, 60_000, ProfileType.WALL)
+    found = numbers(store, -40_000, 60_000)
     # The others are a timeline of ten minutes, and one of steps that are as small as can be.
     return [*found[:4], found[5], *found[7:]]
 
@@ -264,6 +275,25 @@ def test_a_block_whose_windows_are_gone_is_taken_only_if_it_is_alone(*, others: 
         assert by_the_hour(store) == expected
 
 
+def test_a_manifest_is_made_of_blocks_of_services_that_are_kept_for_other_times() -> None:
+    store = rotated(whole(), Level.HOUR, Level.DAY)
+    before = manifest.read(store, DAY).manifest
+    services = {each.services: set(each.parts) for each in before.blocks}
+    hours, days = {"stacks", "hours", "sums", "daily"}, {"stacks", "hours", "daily"}
+    assert services == {("shop",): hours, ("ads",): days}
+    expected = by_the_hour(store)
+    for gone in before.gone:
+        for entry in list(store.list(gone)):
+            store.delete(entry.key)
+    store.put(KEY, b"{")
+    report = mended(store)
+    assert done(report) == [KEY]
+    assert told(report) == []
+    after = manifest.read(store, DAY).manifest
+    assert {each.ref for each in after.blocks} == {each.ref for each in before.blocks}
+    assert by_the_hour(store) == expected
+
+
 def test_a_manifest_of_a_later_format_is_never_replaced() -> None:
     store = whole()
     DAMAGE[Kind.MANIFEST_NEWER](store)
@@ -299,7 +329,7 @@ def test_nothing_is_mended_without_conditional_writes_while_collectors_may_run()
 def test_a_repair_that_dies_at_any_step_loses_nothing(
     kind: Kind, directory: DirectoryStore, tmp_path: Path
 ) -> None:
-    expected = answers(whole(directory), "", -3600, 7200, ProfileType.WALL)
+    expected = numbers(whole(directory), -3600, 7200)
     DAMAGE[kind](directory)
     aged(tmp_path / "store")
     for at in range(10**6):
@@ -308,14 +338,14 @@ def test_a_repair_that_dies_at_any_step_loses_nothing(
             mended(faulty)
         except Died:
             if kind is not Kind.MANIFEST_DAMAGED or directory.get(KEY)[-1:] == b"}":
-                assert answers(directory, "", -3600, 7200, ProfileType.WALL) == expected
+                assert numbers(directory, -3600, 7200) == expected
             continue
         break
     aged(tmp_path / "store")
     mended(directory)
     aged(tmp_path / "store")
     assert told(examined(directory, days_later=30)) == []
-    assert answers(directory, "", -3600, 7200, ProfileType.WALL) == expected
+    assert numbers(directory, -3600, 7200) == expected
 
 
 def test_a_block_that_a_collector_compacts_meanwhile_is_left_to_it() -> None:

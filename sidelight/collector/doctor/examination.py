@@ -15,10 +15,11 @@ from sidelight.collector.doctor.costs import Account, Prices, Service
 from sidelight.collector.doctor.day import Checked, Rules, check, unknown_keys
 from sidelight.collector.doctor.findings import Finding, Findings, Kind, error, note, warning
 from sidelight.collector.doctor.gaps import Gaps
-from sidelight.collector.doctor.machine import Machine
 from sidelight.collector.doctor.places import Survey, survey
 from sidelight.collector.doctor.repair import Done, mend, probes_deleted
 from sidelight.collector.doctor.settings import DoctorSettings
+from sidelight.collector.kernel import Status, status
+from sidelight.collector.store import pins
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreIncompatible
 from sidelight.collector.store.opening import CONFIG_KEY, FORMAT, PROBES, format_told, probe, verify
 from sidelight.collector.store.unconditional import UnconditionalStore
@@ -34,7 +35,7 @@ class Report:
     kind: str
     at: float
     quick: bool
-    machine: Machine
+    kernel: Status
     prices: Prices
     findings: Findings
     format: int | None = None
@@ -73,11 +74,13 @@ class _Examination:
             store.kind,
             clock(),
             settings.quick,
-            machine.look(),
+            status(),
             Prices(
                 settings.price_per_gb_month,
                 settings.price_per_1000_requests,
-                settings.keep_days,
+                settings.retention_raw_days,
+                settings.retention_hour_days,
+                settings.retention_day_days,
                 settings.flush_seconds,
                 settings.collectors,
             ),
@@ -86,7 +89,7 @@ class _Examination:
 
     def report(self) -> Report:
         report, settings = self._report, self._settings
-        report.findings.add(machine.findings(report.machine))
+        report.findings.add(machine.findings(report.kernel))
         self._step("what lies there")
         found = survey(self._store)
         report.objects = found.objects
@@ -99,6 +102,7 @@ class _Examination:
         else:
             report.findings.add(_probes(found, rules))
         report.findings.add(unknown_keys(found.unknown, rules))
+        report.findings.add(_pins(self._store, found))
         self._days(found, rules)
         return report
 
@@ -213,6 +217,16 @@ def _no_config(where: str, *, empty: bool) -> Finding:
     message = f"{where} has no format marker"
     hint = "A collector writes it when it starts, and so does --repair where there are windows."
     return error(Kind.CONFIG_MISSING, CONFIG_KEY, message, hint)
+
+
+def _pins(store: ObjectStore, found: Survey) -> Iterator[Finding]:
+    for key in found.pins:
+        try:
+            pins.decode(store.get(key), key, "")
+        except ObjectMissing:
+            continue
+        except (pins.PinDamaged, StoreIncompatible) as problem:
+            yield error(Kind.PIN_DAMAGED, key, problem.message, problem.hint)
 
 
 def _probes(found: Survey, rules: Rules) -> Iterator[Finding]:

@@ -44,6 +44,7 @@ class Kind(StrEnum):
     UNKNOWN_KEY = "unknown_key"
     GONE_OVERDUE = "gone_overdue"
     GAP = "gap"
+    PIN_DAMAGED = "pin_damaged"
     NATIVE_MISSING = "native_missing"
 
 

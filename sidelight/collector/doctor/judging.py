@@ -137,8 +137,8 @@ def _contents(found: Contents, hint: str) -> Iterator[Finding]:
 
 def _name(found: Contents, hint: str) -> Iterator[Finding]:
     ref, span = found.ref, found.span_ms
-    if span and span != (ref.min_start_ms, ref.max_start_ms):
-        message = f"its windows began from {span[0]} to {span[1]} ms, which is not what its name says"
+    if span and not ref.min_start_ms <= span[0] <= span[1] <= ref.max_start_ms:
+        message = f"its windows began from {span[0]} to {span[1]} ms: queries by its name would not find them"
         yield error(Kind.NAME_DIFFERS, ref.key_prefix, message, hint)
     elif found.name and ref.is_segment and not ref.key_prefix.endswith(f"-{found.name}/"):
         message = f"its windows make the name {found.name}: they are not those that were stored"

@@ -20,8 +20,8 @@ _DAY: Final = re.compile(
 )
 _MANIFEST: Final = re.compile(rf"{manifest.ROOT}(\d{{4}}-\d\d-\d\d)\.json")
 _OBJECT: Final = re.compile(r"(?P<place>v1/[^/]+/[^/]+/[^/]+/)(?P<part>[a-z]+)\.parquet")
-_KNOWN: Final = re.compile(r"v1/(pins/[^/]+\.json|lease/.+)", re.DOTALL)
-"""Keys of collectors that the doctor does not look into."""
+_PIN: Final = re.compile(r"v1/pins/[a-z0-9][a-z0-9._-]{0,62}\.json")
+_LEASES: Final = "v1/lease/"
 
 
 @dataclass(slots=True)
@@ -46,6 +46,7 @@ class Survey:
     days: set[date] = field(default_factory=set)
     has_config: bool = False
     probes: list[ObjectEntry] = field(default_factory=list)
+    pins: list[str] = field(default_factory=list)
     unknown: dict[str, Folder] = field(default_factory=dict)
     objects: int = 0
 
@@ -67,7 +68,9 @@ def survey(store: ObjectStore) -> Survey:
             found.has_config = True
         elif entry.key.startswith(PROBES):
             found.probes.append(entry)
-        elif not _KNOWN.fullmatch(entry.key):
+        elif _PIN.fullmatch(entry.key):
+            found.pins.append(entry.key)
+        elif not entry.key.startswith(_LEASES):
             add_unknown(found.unknown, entry)
     return found
 

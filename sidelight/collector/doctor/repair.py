@@ -205,7 +205,7 @@ def _manifest_of_blocks(store: ObjectStore, day: date) -> Manifest:
     for block, read in sorted(found, key=lambda pair: -pair[0].windows):
         own: Array = pa.array(read.ids, pa.uint64())
         again = 0 if ids is None else len(own.filter(pc.is_in(own, value_set=ids)))
-        if again == len(own) and len(own):
+        if again and again == len(own):
             gone.add(block.ref.key_prefix)
         elif again:
             raise _Entangled(
@@ -226,11 +226,6 @@ def _whole_blocks(store: ObjectStore, day: date) -> list[tuple[Block, Contents]]
         summed = parts.issuperset(("hours", "stacks")) and parts & {"sums", "daily"}
         if not parts.issuperset(PARTS) and not summed:
             continue  # what is left of one that was being written or deleted
-        if not parts.issuperset(PARTS) and len(lying) > 1:
-            raise _Entangled(
-                f"{prefix} has no windows one by one that could be told from those of others. Put the "
-                "manifest back from a copy, or move that block away"
-            )
         ref = replace(manifest.place(prefix), parts=parts)
         read = contents(store, ref, tuple(tables), tables)
         if read.damaged or read.missing:
@@ -246,4 +241,12 @@ def _whole_blocks(store: ObjectStore, day: date) -> list[tuple[Block, Contents]]
             parts={part: entry.size for part, entry in tables.items()},
         )
         found.append((block, read))
+    for block, _ in found:
+        # Of what has no windows one by one it cannot be told whether another has them too.
+        others = {name for other, _ in found if other is not block for name in other.services}
+        if not block.ref.is_whole and not others.isdisjoint(block.services):
+            raise _Entangled(
+                f"{block.ref.key_prefix} has no windows one by one that could be told from those of others. "
+                "Put the manifest back from a copy, or move that block away"
+            )
     return found

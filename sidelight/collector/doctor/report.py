@@ -45,7 +45,10 @@ def document(report: Report) -> dict[str, Any]:
         "repaired": [asdict(done) for done in report.repaired],
         "services": [_service(service) for service in report.services],
         "prices": asdict(report.prices),
-        "machine": {"version": __version__, "native": report.machine.native},
+        "machine": {
+            "version": __version__,
+            "native": report.kernel.version if report.kernel.native else None,
+        },
     }
 
 
@@ -105,9 +108,9 @@ def _services(report: Report) -> Iterator[str]:
         cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
         yield "  ".join([f"{row[0]:<{widths[0]}}", *cells])
     yield (
-        f"The last three are costs of a month: of what is stored now; of storage at the present rate, kept "
-        f"{counted(prices.keep_days, 'day')}, at {prices.per_gb_month:g} per GB; and of requests at "
-        f"{prices.per_1000_requests:g} per 1,000."
+        "The last three are costs of a month: of what is stored now; of storage at the present rate, kept "
+        f"{prices.raw_days}/{prices.hour_days}/{prices.day_days} days as windows, hours and days, "
+        f"at {prices.per_gb_month:g} per GB; and of requests at {prices.per_1000_requests:g} per 1,000."
     )
     yield ""
 

@@ -43,7 +43,9 @@ class DoctorSettings:
 
     price_per_gb_month: float = setting(0.023, "price of keeping 2^30 bytes for a month", read=seconds)
     price_per_1000_requests: float = setting(0.005, "price of 1,000 PUT requests", read=seconds)
-    keep_days: int = setting(14, "how many days windows are kept, for the price", read=whole)
+    retention_raw_days: int = setting(14, "the collectors' setting of this name, for the price", read=whole)
+    retention_hour_days: int = setting(90, "likewise", read=whole)
+    retention_day_days: int = setting(400, "likewise", read=whole)
     flush_seconds: float = setting(1.0, "the collectors' --flush-seconds, for the price", read=positive)
     collectors: int = setting(1, "collectors that take windows, for the price", read=whole, metavar="COUNT")
 
@@ -56,6 +58,8 @@ class DoctorSettings:
         for name in ("max_findings", "collectors"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if not self.retention_raw_days <= self.retention_hour_days <= self.retention_day_days:
+            raise ValueError("retention_raw_days, retention_hour_days and retention_day_days must ascend")
         if self.repair and self.quick:
             raise BadSetting(
                 "--repair and --quick do not go together", hint="What is mended must be read first."

@@ -66,7 +66,7 @@ class Pin:
 def read_pins(store: ObjectStore) -> list[Pin]:
     """All pins, in the order of their names. Raises PinDamaged."""
     found = ((entry.key, _KEY.fullmatch(entry.key)) for entry in store.list(ROOT))
-    return [_decode(store.get(key), key, match[1]) for key, match in found if match]
+    return [decode(store.get(key), key, match[1]) for key, match in found if match]
 
 
 def add_pin(store: ObjectStore, pin: Pin) -> None:
@@ -105,7 +105,7 @@ def _key(name: str) -> str:
     return key
 
 
-def _decode(content: bytes, key: str, name: str) -> Pin:
+def decode(content: bytes, key: str, name: str) -> Pin:
     try:
         told = json.loads(content)
         if told["format"] > FORMAT:
