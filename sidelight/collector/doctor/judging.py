@@ -126,8 +126,7 @@ def _contents(found: Contents, hint: str) -> Iterator[Finding]:
         message = f"profiles has windows of {listed(by_window)}, and hours of {listed(by_hour)}"
         yield error(Kind.TOTALS_DIFFER, ref.key("hours"), message, hint)
     for part, (number, example) in found.unknown_stacks.items():
-        stacks = f"{counted(number, 'hash')[: None if number == 1 else -1]}{'es' if number > 1 else ''}"
-        message = f"{part} names {stacks} that are not in stacks, such as {example}"
+        message = f"{part} names {counted(number, 'stack')} that stacks does not have, such as {example}"
         yield error(Kind.STACKS_MISSING, ref.key(part), message, hint)
     if found.misnamed_stacks:
         message = f"{counted(found.misnamed_stacks, 'stack')} cannot be what their hashes were made of"
