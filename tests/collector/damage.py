@@ -183,7 +183,9 @@ def _manifest_damaged(store: ObjectStore) -> list[Told]:
 
 
 def _manifest_newer(store: ObjectStore) -> list[Told]:
-    store.put(KEY, json.dumps({**json.loads(store.get(KEY)), "format": 2}).encode())
+    content = {**json.loads(store.get(KEY)), "format": 2}
+    del content["check"]
+    store.put(KEY, json.dumps(content).encode())
     return [(Severity.ERROR, Kind.MANIFEST_NEWER, KEY)]
 
 

@@ -9,6 +9,8 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.doctor.findings import Finding, Findings, Kind, Severity, note
@@ -143,6 +145,16 @@ def test_each_table_is_opened_and_held_against_its_schema(part: Part, damage: st
     assert found[:1] == [(Severity.ERROR, Kind.OBJECT_DAMAGED, key)]
     quick = told(examined(store, quick=True))
     assert quick == ([(Severity.ERROR, Kind.OBJECT_DAMAGED, key)] if damage in ("cut", "empty") else [])
+
+
+@given(st.sampled_from([*SCHEMAS]), st.integers(0, 10**6), st.integers(0, 7))
+def test_no_bit_of_a_table_changes_unseen(part: Part, at: int, bit: int) -> None:
+    store = whole()
+    key = block(store).ref.key(part)
+    content = bytearray(store.get(key))
+    content[at % len(content)] ^= 1 << bit
+    store.put(key, bytes(content))
+    assert (Severity.ERROR, Kind.OBJECT_DAMAGED, key) in told(examined(store))
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -19,7 +19,8 @@ import xxhash
 from sidelight.collector.columns import Array, integers, is_word, one, strings, used, words
 from sidelight.collector.store.hashed import stack_hash
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreRefused
-from sidelight.collector.store.segments import SegmentRef
+from sidelight.collector.store.sealed import is_sound
+from sidelight.collector.store.segments import SegmentRef, segment_name
 from sidelight.collector.store.tables import HOUR_NS, SCHEMAS, STATES, Part, completed
 
 COUNTED: Final[tuple[Part, ...]] = ("samples", "profiles", "hours", "sums", "daily")
@@ -74,7 +75,7 @@ def contents(
         try:
             if part not in there:
                 raise ObjectMissing(ref.key(part))
-            table = opened(store.get(ref.key(part)), part)
+            table = _opened(store, ref.key(part), part)
             if part == "stacks":
                 stacks = _stacks(table, found)
             else:
@@ -88,9 +89,18 @@ def contents(
     return found
 
 
+def _opened(store: ObjectStore, key: str, part: Part) -> pa.Table:
+    try:
+        return opened(store.get(key), part)
+    except Damaged:
+        return opened(store.get(key), part)  # it may have been damaged on its way
+
+
 def opened(content: bytes, part: Part) -> pa.Table:
     """The table in these bytes, of its schema. Raises Damaged."""
     schema = SCHEMAS[part]
+    if not is_sound(content):
+        raise Damaged("its checksum is that of other bytes")
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         there = [name for name in schema.names if name in file.schema_arrow.names]
@@ -144,8 +154,7 @@ def _windows(table: pa.Table, found: Contents) -> None:
     ids, digests = strings(table["wid"]), integers(table["digest"])
     found.ids.extend(map(hashed_id, ids))
     found.digests.extend(digests)
-    lines = sorted(f"{wid} {digest:016x}\n" for wid, digest in zip(ids, digests, strict=True))
-    found.name = xxhash.xxh3_64_hexdigest("".join(lines).encode())
+    found.name = segment_name(zip(ids, digests, strict=True))
     if ids:
         ends = cast("dict[str, int]", pc.min_max(table["ts"]).as_py())
         found.span_ms = ends["min"] // 10**6, ends["max"] // 10**6
