@@ -42,6 +42,7 @@ from sidelight.collector.retention import Policy, Retention
 from sidelight.collector.serving import announce, bind, listen, port_of, server_logger
 from sidelight.collector.settings import DAY_SECONDS, Days, Settings
 from sidelight.collector.store.counted import CountedStore
+from sidelight.collector.store.disk import DiskCachedStore
 from sidelight.collector.store.lease import Leases
 from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.opening import open_store, verify
@@ -177,8 +178,13 @@ async def serve(
         decode_threads=settings.decode_threads,
         max_receive_seconds=settings.max_receive_seconds,
     )
+    disk = disk_cache(settings, store, metrics) if serves else None
     engine = QueryEngine(
-        store, query_limits(settings), metrics.segments_unreadable.inc, stage1(settings, metrics)
+        disk or store,
+        query_limits(settings),
+        metrics.segments_unreadable.inc,
+        stage1(settings, metrics),
+        disk.forget if disk else lambda _: None,
     )
     lease_seconds = settings.compact_lease_seconds
     compaction = Compaction(
@@ -198,7 +204,12 @@ async def serve(
     app = build_app(
         [
             *ingest.routes(),
-            *api_routes(engine, activity, store.kind),
+            *api_routes(
+                engine,
+                activity,
+                store.kind,
+                told=lambda origin: metrics.query_answers.labels(origin).inc(),
+            ),
             *ui.routes(settings.path_prefix, ui.find()),
         ]
         if serves
@@ -252,6 +263,8 @@ async def serve(
         await server.cleanup()
         ingest.close()
         engine.close()
+        if disk:
+            disk.close()
 
 
 async def outlive(stop: asyncio.Event, name: str, task: Awaitable[None]) -> None:
@@ -348,6 +361,13 @@ def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
     )
 
 
+def disk_cache(settings: Settings, store: ObjectStore, metrics: Metrics) -> DiskCachedStore | None:
+    """The store as queries read it, if they are to keep copies on a local disk."""
+    if settings.cache_dir is None:
+        return None
+    return DiskCachedStore(store, settings.cache_dir, settings.cache_disk_bytes, metrics)
+
+
 def query_limits(settings: Settings) -> QueryLimits:
     """The bounds of queries, from the settings."""
     return QueryLimits(
@@ -356,6 +376,7 @@ def query_limits(settings: Settings) -> QueryLimits:
         waiting=settings.max_waiting_queries,
         reads=settings.query_reads,
         cache_bytes=settings.query_cache_bytes,
+        answer_bytes=settings.answer_cache_bytes,
         max_range_days=settings.max_range_days,
         default_nodes=settings.default_nodes,
         max_nodes=settings.max_nodes,

@@ -109,6 +109,29 @@ class Metrics:
             "Times that ClickHouse did not add up for a query, by cause.",
             ("cause",),
         )
+        self.query_answers = self._counter(
+            "sidelight_query_answers",
+            "Answers by where they came from: made, kept in memory, or shared with an equal question.",
+            ("origin",),
+        )
+        self.disk_cache_reads = self._counter(
+            "sidelight_disk_cache_reads",
+            "Objects that queries looked for on the local disk, by result; a damaged one is a miss too.",
+            ("result",),
+        )
+        self.disk_cache_written_bytes = self._counter(
+            "sidelight_disk_cache_written_bytes", "Bytes of objects copied to the local disk."
+        )
+        self.disk_cache_bytes = self._gauge(
+            "sidelight_disk_cache_bytes",
+            "What the copies on the local disk take at most, those of other processes included.",
+        )
+        self.disk_cache_skipped = self._counter(
+            "sidelight_disk_cache_skipped", "Objects not copied because too many waited to be."
+        )
+        self.disk_cache_errors = self._counter(
+            "sidelight_disk_cache_errors", "Operations on the local disk that failed.", ("operation",)
+        )
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
         )

@@ -188,6 +188,13 @@ class Settings:
     )
     query_reads: int = setting(8, "objects read from the store at once", read=whole, metavar="COUNT")
     query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", read=size)
+    answer_cache_bytes: int = setting(32 << 20, "memory for finished answers; 0: none are kept", read=size)
+    cache_dir: Path | None = setting(
+        None, "a directory on a local disk in which queries keep copies of what they read", read=Path
+    )
+    cache_disk_bytes: int = setting(
+        1 << 30, "what these copies may take, those of all collectors with this directory together", read=size
+    )
     max_range_days: float = setting(400.0, "longest range of a query", read=positive)
     default_nodes: int = setting(
         50_000, "flame graph nodes of an answer that does not ask for a number", read=whole, metavar="COUNT"
@@ -266,6 +273,10 @@ class Settings:
                 + ("without engine" if self.engine is None else "and engine has a password"),
                 hint="Give --engine without a password, and the file beside it.",
             )
+        if self.cache_dir is not None and _is_below(self.cache_dir, self.store):
+            raise BadSetting(
+                "cache_dir is in the store", hint="Choose a directory that is not below that of --store."
+            )
         if self.write_tokens_file is None and not (
             self.allow_anonymous_writes or is_loopback(self.address[0]) or self.role == "compactor"
         ):
@@ -298,6 +309,10 @@ class Settings:
     def address(self) -> tuple[str, int]:
         """`listen` as host and port."""
         return address(self.listen)
+
+
+def _is_below(path: Path, store: str) -> bool:
+    return "://" not in store and path.absolute().is_relative_to(Path(store).absolute())
 
 
 def is_loopback(host: str) -> bool:

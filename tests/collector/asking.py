@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
@@ -13,6 +13,7 @@ from aiohttp.web import Application, Request
 
 from sidelight.collector.activity import Activity
 from sidelight.collector.api import routes
+from sidelight.collector.api.answers import Origin
 from sidelight.collector.app import Readiness, build_app
 from sidelight.collector.door import Tokens
 from sidelight.collector.metrics import Metrics
@@ -40,10 +41,11 @@ async def serving(
     *,
     activity: Activity | None = None,
     tokens: Tokens | None = None,
+    told: Callable[[Origin], None] = lambda _: None,
 ) -> AsyncIterator[Client]:
     """A client of a collector's read API on a free port."""
     engine = QueryEngine(store, limits or QueryLimits())
-    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS)
+    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS, told)
     app = build_app(api, Metrics(), tokens or Tokens(), Readiness())
     try:
         async with TestClient(TestServer(app)) as client:

@@ -92,6 +92,12 @@ def test_a_listing_is_in_order_of_key_bytes_and_below_its_prefix(store: ObjectSt
     assert keys(store, "d") == []
 
 
+def test_a_listing_has_the_etag_of_each_object_or_none_at_all(store: ObjectStore) -> None:
+    told = [store.put("v1/a", b"first"), store.put("v1/b", b"second"), store.put("v1/a", b"third")][1:]
+    etags = [entry.etag for entry in store.list("v1/")]
+    assert etags == ([None, None] if store.kind == "directory" else told[::-1])
+
+
 def test_a_listing_begins_after_the_key_it_is_told(store: ObjectStore) -> None:
     for key in ("v1/a/1", "v1/a/2", "v1/b/1", "v1/c"):
         store.put(key, b"")

@@ -2,6 +2,7 @@
 
 routes        one handler for each path: parameters in, one question to the engine, one answer out
 parameters    query parameters read and checked, unknown ones refused
+answers       finished answers kept, and equal questions worked on once
 reply         answers as bytes, made and compressed outside the event loop
 document      openapi.json
 """

@@ -16,16 +16,25 @@ _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A finished body and how it is sent."""
+    """A finished body and how it is sent; its etag, if it has one, is that of exactly these bytes."""
 
     body: bytes
     content_type: str
     gzipped: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
+    etag: str | None = None
 
-    def response(self) -> web.Response:
-        """The response; readers may keep an answer only for themselves, and ask again before using it."""
-        headers = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding", **self.headers}
+    def response(self, request: web.Request) -> web.Response:
+        """The response; readers may keep an answer only for themselves, and ask again before using it.
+
+        To one who has these bytes already it is 304 and nothing else (RFC 9110, 13.1.2).
+        """
+        headers = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
+        if self.etag is not None:
+            headers["ETag"] = f'"{self.etag}"'
+            if any(held.value in ("*", self.etag) for held in request.if_none_match or ()):
+                return web.Response(status=304, headers=headers)
+        headers.update(self.headers)
         headers["Content-Type"] = self.content_type
         if self.gzipped:
             headers["Content-Encoding"] = "gzip"

@@ -4,19 +4,21 @@ import asyncio
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 
 import sidelight
 from sidelight.collector.activity import Activity
 from sidelight.collector.api import document
+from sidelight.collector.api.answers import Answers, Asked, Origin
 from sidelight.collector.api.parameters import RANGE, SIDES, Parameters
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, folded, speedscope, svg
-from sidelight.collector.query.flame import flame
+from sidelight.collector.query.flame import Flame, flame
 from sidelight.collector.query.listing import label_names, label_values, services
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
@@ -51,7 +53,8 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
 """The query parameters of each path; any other is refused."""
 
 
-Make = Callable[[Reading], Mapping[str, object]]
+Answer = TypeVar("Answer")
+JsonAnswer = TypeVar("JsonAnswer", bound=Mapping[str, object])
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -60,9 +63,13 @@ def routes(
     activity: Activity,
     store_kind: str,
     clock_ns: Callable[[], int] = time.time_ns,
+    told: Callable[[Origin], None] = lambda _: None,
 ) -> list[web.RouteDef]:
-    """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered."""
-    api = _Api(engine, activity, store_kind, clock_ns)
+    """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered.
+
+    `told` hears where each answer came from.
+    """
+    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
         "/labels": api.labels,
@@ -86,11 +93,13 @@ class _Api:
     def __init__(
         self,
         engine: QueryEngine,
+        answers: Answers,
         activity: Activity,
         store_kind: str,
         clock_ns: Callable[[], int],
     ) -> None:
         self._engine = engine
+        self._answers = answers
         self._limits = engine.limits
         self._activity = activity
         self._store_kind = store_kind
@@ -98,21 +107,24 @@ class _Api:
 
     async def services(self, request: web.Request) -> web.Response:
         given = self._read(request, "/services")
-        return await self._answer(request, lambda reading: services(reading, given.question()))
+        return await self._answer(request, lambda: partial(services, question=given.question()))
 
     async def labels(self, request: web.Request) -> web.Response:
         given = self._read(request, "/labels")
-        return await self._answer(request, lambda reading: label_names(reading, given.question()))
+        return await self._answer(request, lambda: partial(label_names, question=given.question()))
 
     async def label_values(self, request: web.Request) -> web.Response:
         given, name = self._read(request, "/labels/{name}/values"), request.match_info["name"]
-        return await self._answer(request, lambda reading: label_values(reading, given.question(), name))
+        return await self._answer(
+            request, lambda: partial(label_values, question=given.question(), name=name)
+        )
 
     async def timeline(self, request: web.Request) -> web.Response:
         given = self._read(request, "/timeline")
         kind, step, most = given.kind(), given.step_ns(), self._limits.max_points
         return await self._answer(
-            request, lambda reading: timeline(reading, given.question(), kind, step_ns=step, most=most)
+            request,
+            lambda: partial(timeline, question=given.question(), kind=kind, step_ns=step, most=most),
         )
 
     async def flamegraph(self, request: web.Request) -> web.Response:
@@ -126,14 +138,15 @@ class _Api:
     async def depth(self, request: web.Request) -> web.Response:
         given = self._read(request, "/depth")
         kind = given.kind()
-        return await self._answer(request, lambda reading: depth(reading, given.one_or_two(), kind))
+        return await self._answer(request, lambda: partial(depth, sides=given.one_or_two(), kind=kind))
 
     async def top(self, request: web.Request) -> web.Response:
         given = self._read(request, "/top")
         kind, limit = given.kind(), given.limit(DEFAULT_ROWS)
         by = By(given.word("by", [by.value for by in By]))
         return await self._answer(
-            request, lambda reading: functions(reading, given.one_or_two(), kind, by=by, limit=limit)
+            request,
+            lambda: partial(functions, sides=given.one_or_two(), kind=kind, by=by, limit=limit),
         )
 
     async def export(self, request: web.Request) -> web.Response:
@@ -145,13 +158,13 @@ class _Api:
         if wanted == "svg":
             return await self._export(
                 request,
-                lambda reading: _svg(reading, given.question(), kind, lines=lines),
+                lambda: _named(svg, given.question(), kind, lines=lines),
                 "image/svg+xml; charset=utf-8",
                 {"Content-Security-Policy": SVG_POLICY},
             )
         return await self._export(
             request,
-            lambda reading: folded(reading, given.question(), kind, lines=lines, states=states),
+            lambda: partial(folded, question=given.question(), kind=kind, lines=lines, states=states),
             "text/plain; charset=utf-8",
         )
 
@@ -172,11 +185,11 @@ class _Api:
                 for one in seen.sidecars()
             ],
         }
-        return json_reply(answer, gzip=False).response()
+        return json_reply(answer, gzip=False).response(request)
 
     async def openapi(self, request: web.Request) -> web.Response:
         self._read(request, "/openapi.json")
-        return Reply(document.text(), "application/json; charset=utf-8").response()
+        return Reply(document.text(), "application/json; charset=utf-8").response(request)
 
     def _read(self, request: web.Request, path: str) -> Parameters:
         # Whole milliseconds: the range that an answer names can be asked for again exactly, by a browser too.
@@ -187,41 +200,43 @@ class _Api:
         kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
         most = self._limits.max_nodes
 
-        def drawn(reading: Reading) -> Mapping[str, object]:
+        def drawn() -> partial[Flame]:
             sides = given.sides() if two else [given.question()]
-            return flame(reading, sides, kind, lines=lines, nodes=nodes, most=most)
+            return partial(flame, sides=sides, kind=kind, lines=lines, nodes=nodes, most=most)
 
         return await self._answer(request, drawn)
 
     async def _speedscope(self, request: web.Request, given: Parameters, name: str = "") -> web.Response:
         kind, lines = given.kind(), given.switch("lines", default=False)
+        return await self._export(
+            request,
+            lambda: _named(speedscope, given.question(), kind, lines=lines, name=name),
+            "application/json; charset=utf-8",
+        )
 
-        def exported(reading: Reading) -> Exported:
-            question = given.question()
-            called = name or f"{question.selector} {kind}"
-            return speedscope(reading, question, kind, lines=lines, name=called)
-
-        return await self._export(request, exported, "application/json; charset=utf-8")
-
-    async def _answer(self, request: web.Request, make: Make) -> web.Response:
+    async def _answer(self, request: web.Request, read: Callable[[], partial[JsonAnswer]]) -> web.Response:
         gzip = takes_gzip(request)
 
-        def whole(reading: Reading) -> Reply:
+        def whole(make: partial[JsonAnswer], reading: Reading) -> Reply:
             made = make(reading)
             return json_reply(made, gzip=gzip, headers=_engine(reading))
 
-        return (await self._engine.ask(whole)).response()
+        def asked() -> Asked:
+            make = read()
+            return _asked(make, gzip, partial(whole, make))
+
+        return (await self._answers.answer(asked)).response(request)
 
     async def _export(
         self,
         request: web.Request,
-        make: Callable[[Reading], Exported],
+        read: Callable[[], partial[Exported]],
         content_type: str,
         headers: Mapping[str, str] | None = None,
     ) -> web.Response:
         gzip = takes_gzip(request)
 
-        def whole(reading: Reading) -> Reply:
+        def whole(make: partial[Exported], reading: Reading) -> Reply:
             made = make(reading)
             numbers = {name: n for name, n in made.basis.items() if isinstance(n, int)}
             basis = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in numbers.items()}
@@ -232,11 +247,27 @@ class _Api:
                 headers={**basis, **_engine(reading), **(headers or {})},
             )
 
-        return (await self._engine.ask(whole)).response()
+        def asked() -> Asked:
+            make = read()
+            return _asked(make, gzip, partial(whole, make))
+
+        return (await self._answers.answer(asked)).response(request)
 
 
-def _svg(reading: Reading, question: Question, kind: ProfileType, *, lines: bool) -> Exported:
-    return svg(reading, question, kind, lines=lines, name=f"{question.selector} {kind}")
+def _named(
+    make: Callable[..., Exported], question: Question, kind: ProfileType, *, lines: bool, name: str = ""
+) -> partial[Exported]:
+    """An export with a title, which is the question unless another was given."""
+    called = name or f"{question.selector} {kind}"
+    return partial(make, question=question, kind=kind, lines=lines, name=called)
+
+
+def _asked(make: partial[Answer], gzip: bool, whole: Callable[[Reading], Reply]) -> Asked:
+    # `make` is a function of the query package with its keywords, of which one is `question` or `sides`. They
+    # are the words, so that no parameter can be missing from them.
+    given = make.keywords
+    words = (make.func.__name__, *sorted((name, repr(value)) for name, value in given.items()), gzip)
+    return Asked(repr(words), given.get("sides") or [given["question"]], whole)
 
 
 def _engine(reading: Reading) -> Mapping[str, str]:

@@ -5,17 +5,21 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from sidelight.collector.lru import Lru
 from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout, TooManyQueries
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.reading import Deadline, Incomplete, Reading
 from sidelight.collector.query.scan import Stage1
+from sidelight.collector.store.manifest import Manifest
 from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.segments import ROOT
 
 Answer = TypeVar("Answer")
 
 STORE_SECONDS: Final = 5.0
+MANIFESTS: Final = 8
+"""Of the memory for tables, an eighth as much again is for manifests."""
 
 
 class QueryEngine:
@@ -23,7 +27,8 @@ class QueryEngine:
 
     A query that is out of time is answered at once and ends at its next step; until then it keeps its place,
     so that abandoned work is bounded too. `left_out` is told how many segments an answer does without because
-    they cannot be read; `stage1` adds up in the place of this process. `close` waits for what is running.
+    they cannot be read, `doubt` the keys of their objects; `stage1` adds up in the place of this process.
+    `close` waits for what is running.
     """
 
     def __init__(
@@ -32,12 +37,15 @@ class QueryEngine:
         limits: QueryLimits,
         left_out: Callable[[int], None] = lambda _: None,
         stage1: Stage1 | None = None,
+        doubt: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.limits = limits
         self.cache = TableCache(limits.cache_bytes)
+        self._manifests: Lru[Manifest] = Lru(limits.cache_bytes // MANIFESTS)
         self._store = store
         self._left_out = left_out
         self._stage1 = stage1
+        self._doubt = doubt
         self._queries = ThreadPoolExecutor(limits.running, thread_name_prefix="query")
         self._reads = ThreadPoolExecutor(limits.reads, thread_name_prefix="query-read")
         self._places = limits.running + limits.waiting
@@ -53,8 +61,10 @@ class QueryEngine:
         if len(self._taken) >= self._places:
             raise TooManyQueries(self.limits.running, self.limits.waiting)
         deadline = Deadline(self.limits.timeout_seconds)
-        reading = Reading(self._store, self.cache, self._reads, deadline, self._stage1)
-        future = self._queries.submit(_until_complete, answer, reading)
+        reading = Reading(
+            self._store, self.cache, self._reads, deadline, self._stage1, self._manifests, self._doubt
+        )
+        future = self._queries.submit(until_complete, answer, reading)
         self._taken.add(future)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.timeout_seconds)
@@ -83,7 +93,8 @@ class QueryEngine:
         self._reads.shutdown(cancel_futures=True)
 
 
-def _until_complete(answer: Callable[[Reading], Answer], reading: Reading) -> Answer:
+def until_complete(answer: Callable[[Reading], Answer], reading: Reading) -> Answer:
+    """What `answer` makes of what can be read."""
     while True:
         try:
             return answer(reading)

@@ -16,6 +16,7 @@ class QueryLimits:
     running: queries worked on at once; waiting: queries that may wait for a place.
     reads: objects read from the store at once.
     cache_bytes: memory for decoded segments.
+    answer_bytes: memory for finished answers.
     """
 
     max_range_days: float = 400
@@ -28,6 +29,7 @@ class QueryLimits:
     waiting: int = 32
     reads: int = 8
     cache_bytes: int = 256 << 20
+    answer_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
         for name in ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows"):
@@ -35,5 +37,5 @@ class QueryLimits:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:
             raise ValueError("timeout_seconds and max_range_days must be above zero")
-        if self.waiting < 0 or self.cache_bytes < 0:
-            raise ValueError("waiting and cache_bytes must not be negative")
+        if min(self.waiting, self.cache_bytes, self.answer_bytes) < 0:
+            raise ValueError("waiting, cache_bytes and answer_bytes must not be negative")

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import pyarrow as pa
 import structlog
 
+from sidelight.collector.lru import Lru
 from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.store.live import Live, live
+from sidelight.collector.store.manifest import Manifest
 from sidelight.collector.store.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.segments import SegmentRef, read_pieces, read_segment
 from sidelight.collector.store.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
@@ -47,22 +49,37 @@ class Incomplete(Exception):
 
 
 class Deadline:
-    """When a query has to be done."""
+    """When a query has to be done, and whether anybody waits for it: one at first.
+
+    Those who wait join and abandon it in one thread.
+    """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
-        self._abandoned = False
+        self.waiting = 1
+
+    @property
+    def over(self) -> bool:
+        """Whether the query is out of time, or nobody waits for it any longer."""
+        return self.waiting < 1 or self._end <= self._clock()
+
+    def join(self) -> bool:
+        """One more waits for the query; false if it is over."""
+        if self.over:
+            return False
+        self.waiting += 1
+        return True
 
     def abandon(self) -> None:
-        """Nobody waits for the query any longer: end it at the next check."""
-        self._abandoned = True
+        """One waits no longer. When nobody does, the query ends at its next check."""
+        self.waiting -= 1
 
     def remaining(self) -> float:
         """Seconds left. Raises QueryTimeout when there are none."""
         left = self._end - self._clock()
-        if left <= 0 or self._abandoned:
+        if left <= 0 or self.over:
             raise QueryTimeout(self._seconds)
         return left
 
@@ -70,7 +87,8 @@ class Deadline:
 class Reading:
     """What one query reads: listed segments, their tables, and which of them had to be left out.
 
-    With `stage1`, another engine adds up, and writes down in `engine` how that went.
+    With `stage1`, another engine adds up, and writes down in `engine` how that went; `doubt` is told the key
+    of an object that was read and is not what it should be.
     """
 
     def __init__(
@@ -80,10 +98,14 @@ class Reading:
         pool: Executor,
         deadline: Deadline,
         stage1: "Stage1 | None" = None,
+        manifests: Lru[Manifest] | None = None,
+        doubt: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._cache = cache
         self._pool = pool
+        self._manifests = manifests
+        self._doubt = doubt
         self._listed: dict[tuple[int, int], Live] = {}
         self._unreadable: dict[SegmentRef, str] = {}
         self._damaged: dict[SegmentRef, set[Part]] = {}
@@ -101,7 +123,7 @@ class Reading:
         self.deadline.remaining()
         key = (from_ns, until_ns)
         if key not in self._listed:
-            self._listed[key] = live(self._store, from_ns, until_ns, self._pool.map)
+            self._listed[key] = live(self._store, from_ns, until_ns, self._pool.map, self._manifests)
         return [ref for ref in self._listed[key].refs if ref not in self._unreadable]
 
     def readable(self, ref: SegmentRef) -> frozenset[Part]:
@@ -173,6 +195,7 @@ class Reading:
         except StoreUnavailable:
             raise
         except (StoreError, pa.ArrowException, OSError) as error:
+            self._doubt(ref.key(_stored(part)))
             # What was added up can be added up again from the rest, while that is there.
             if part in ADDED_UP and ref.parts.issuperset(PARTS):
                 log.warning("table left out of a query", table=ref.key(part), cause=str(error))
@@ -188,9 +211,14 @@ class Reading:
 
 def load(store: ObjectStore, ref: SegmentRef, part: View) -> pa.Table:
     """The columns that queries use of one table, in one piece. Raises ArrowInvalid when one is missing."""
-    stored: Part = "stacks" if part == "depths" else part
+    stored = _stored(part)
     table = read_segment(store, ref, stored, COLUMNS[part])
     absent = [name for name in COLUMNS[part] if name not in table.column_names]
     if absent:
         raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(absent)}")
     return table.unify_dictionaries().combine_chunks()
+
+
+def _stored(part: View) -> Part:
+    """The table that a view is of."""
+    return "stacks" if part == "depths" else part

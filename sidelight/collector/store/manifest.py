@@ -111,10 +111,11 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A manifest as it was read; `etag` is None if there was none yet."""
+    """A manifest as it was read; `etag` is None if there was none yet. `size` is in bytes of JSON."""
 
     manifest: Manifest
     etag: str | None
+    size: int = 0
 
 
 def key_of(day: date) -> str:
@@ -124,8 +125,13 @@ def key_of(day: date) -> str:
 
 def days(store: ObjectStore) -> list[date]:
     """The days that have a manifest, in order."""
-    found = (_KEY.fullmatch(entry.key) for entry in store.list(ROOT))
-    return [date.fromisoformat(match[1]) for match in found if match]
+    return list(etags(store))
+
+
+def etags(store: ObjectStore) -> dict[date, str | None]:
+    """The days that have a manifest, in order, with the etag of each where listings of the store have it."""
+    found = ((_KEY.fullmatch(entry.key), entry.etag) for entry in store.list(ROOT))
+    return {date.fromisoformat(match[1]): etag for match, etag in found if match}
 
 
 def read(store: ObjectStore, day: date) -> Version:
@@ -142,7 +148,7 @@ def _read(store: ObjectStore, day: date) -> Version:
         content, etag = store.get_with_etag(key)
     except ObjectMissing:
         return Version(Manifest(), None)
-    return Version(decode(content, key), etag)
+    return Version(decode(content, key), etag, len(content))
 
 
 def commit(store: ObjectStore, day: date, base: Version, manifest: Manifest) -> Version | None:

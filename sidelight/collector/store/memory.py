@@ -43,8 +43,8 @@ class MemoryStore:
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         check_key(key)
         check_condition(if_absent=if_absent, if_match=if_match)
-        entry = ObjectEntry(key, len(content), time.time())
         etag = xxhash.xxh3_128_hexdigest(content)
+        entry = ObjectEntry(key, len(content), time.time(), etag)
         with self._lock:
             found = self._objects.get(key)
             if if_absent and found is not None:

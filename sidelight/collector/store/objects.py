@@ -75,11 +75,15 @@ class StoreIncompatible(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """One object as a listing shows it: size in bytes, modified in Unix seconds."""
+    """One object as a listing shows it: size in bytes, modified in Unix seconds.
+
+    `etag` is that of its content, as get_with_etag gives it; None in a store whose listings do not have it.
+    """
 
     key: str
     size: int
     modified: float
+    etag: str | None = None
 
 
 class ObjectStore(Protocol):

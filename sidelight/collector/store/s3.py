@@ -141,7 +141,8 @@ class S3Store:
                 for found in page.get("Contents", []):
                     if not found["Key"].endswith("/"):  # what some servers show for a directory
                         key = found["Key"].removeprefix(self._prefix)
-                        yield ObjectEntry(key, found["Size"], found["LastModified"].timestamp())
+                        modified = found["LastModified"].timestamp()
+                        yield ObjectEntry(key, found["Size"], modified, found.get("ETag"))
 
     def expire_segments(self, days: int, *, apply: bool) -> str:
         """The lifecycle rule, as JSON, by which the bucket deletes segments after so many days.

@@ -1,0 +1,133 @@
+"""Manifests are remembered by etag: one that did not change is not read again, and one that did is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.lru import Lru
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.store import manifest
+from sidelight.collector.store.live import DECODED, Live, live
+from sidelight.collector.store.manifest import Manifest
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.stacks.window import Window
+from tests.collector.counting import Counting
+from tests.collector.faults import FaultyStore
+from tests.collector.storing import SECOND_NS, START_NS, stored, window
+
+DAY_SECONDS = 86_400
+EVER = (0, 2**63 - 1)
+
+
+def compact(store: ObjectStore) -> None:
+    Compaction(store, Metrics(), Rules(segments=1, gone_seconds=1e9), interval_seconds=1).look()
+
+
+def days(count: int) -> list[list[Window]]:
+    return [[window(at=number * DAY_SECONDS)] for number in range(count)]
+
+
+def read(store: Counting) -> int:
+    """How many manifests were read since this was asked last."""
+    found = sum(number for key, number in store.gets.items() if key.startswith(manifest.ROOT))
+    store.gets.clear()
+    return found
+
+
+def test_a_manifest_that_did_not_change_is_not_read_again(store: ObjectStore) -> None:
+    counting, known = Counting(store), Lru[Manifest](1 << 20)
+    listings_have_etags = store.kind != "directory"
+    stored(*days(3), store=store)
+    compact(store)
+    first = live(counting, *EVER, known=known)
+    assert len(first.refs) == 3
+    assert read(counting) == 3
+    assert live(counting, *EVER, known=known) == first
+    assert read(counting) == (0 if listings_have_etags else 3)
+    stored([window(at=DAY_SECONDS + 60)], store=store)
+    compact(store)
+    assert live(counting, *EVER, known=known) == live(store, *EVER) != first
+    assert read(counting) == (1 if listings_have_etags else 3)
+
+
+def test_only_manifests_of_days_in_the_range_are_read() -> None:
+    store, known = Counting(MemoryStore()), Lru[Manifest](1 << 20)
+    stored(*days(5), store=store)
+    compact(store)
+    start = START_NS + DAY_SECONDS * SECOND_NS
+    read(store)
+    assert len(live(store, start, start + SECOND_NS, known=known).refs) == 1
+    assert read(store) == 1
+
+
+def test_a_damaged_manifest_is_left_out_each_time_and_read_again_each_time() -> None:
+    store, known = Counting(MemoryStore()), Lru[Manifest](1 << 20)
+    stored(*days(2), store=store)
+    compact(store)
+    whole = live(store, *EVER)
+    key = manifest.key_of(manifest.days(store)[0])
+    content = store.get(key)
+    store.put(key, content[:-1])
+    for _ in range(2):
+        read(store)
+        assert live(store, *EVER, known=known).damaged == 1
+        assert store.gets[key] == 1
+    store.put(key, content)
+    assert live(store, *EVER, known=known) == whole
+
+
+def test_a_manifest_that_changes_while_it_is_read_is_not_taken_for_the_one_that_was_listed() -> None:
+    store, known = MemoryStore(), Lru[Manifest](1 << 20)
+    stored(*days(1), store=store)
+    compact(store)
+    before = live(store, *EVER)
+    key = manifest.key_of(manifest.days(store)[0])
+    content = store.get(key)
+
+    def meanwhile() -> None:
+        stored([window(at=60)], store=store)
+        compact(store)
+
+    reading_comes_second = FaultyStore(store, at=1, meanwhile=meanwhile)
+    assert live(reading_comes_second, *EVER, known=known) == live(store, *EVER)
+    store.put(key, content)
+    store.delete(next(entry.key for entry in store.list("v1/l0/") if entry.key.endswith("samples.parquet")))
+    assert live(store, *EVER, known=known).refs[0] == before.refs[0]
+    assert live(store, *EVER, known=known) == live(store, *EVER)
+
+
+@pytest.mark.parametrize(("short", "reads"), [(0, 0), (1, 1)])
+def test_what_is_remembered_is_bounded(short: int, reads: int) -> None:
+    store = Counting(MemoryStore())
+    stored(*days(1), store=store)
+    compact(store)
+    (entry,) = store.list(manifest.ROOT)
+    known = Lru[Manifest](entry.size * DECODED - short)
+    live(store, *EVER, known=known)
+    read(store)
+    live(store, *EVER, known=known)
+    assert read(store) == reads
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_whatever_happens_what_is_remembered_is_what_would_be_read(seed: int) -> None:
+    luck, store = random.Random(seed), MemoryStore()
+    known = Lru[Manifest](luck.choice([0, 2_000, 1 << 20]))
+    written: Sequence[Window] = [window(at=luck.randrange(4) * DAY_SECONDS + at) for at in range(30)]
+    for one in written:
+        stored([one], store=store)
+        if luck.random() < 0.4:
+            compact(store)
+        if luck.random() < 0.1:
+            for entry in list(store.list(manifest.ROOT))[:1]:
+                store.delete(entry.key)
+        if luck.random() < 0.6:
+            start = START_NS + luck.randrange(-1, 4) * DAY_SECONDS * SECOND_NS
+            asked_for = start, start + luck.randrange(1, 5) * DAY_SECONDS * SECOND_NS
+            expected: Live = live(store, *asked_for)
+            assert live(store, *asked_for, known=known) == expected
