@@ -1,0 +1,155 @@
+"""What queries cost on a real S3 server, and what each thing that is remembered saves.
+
+    python bench/caches.py [--days 1] [--pods 4] [--minutes 60] [--window-seconds 10] [--repeats 7] …
+
+The windows are those of bench/query.py, so many minutes of each day, in a bucket of versitygw on this
+machine, as segments and as blocks. Each row is the flame graph of all of them, asked through the API's own
+code: wall clock from question to reply, CPU of this process (all threads; the server's is not in it), objects
+fetched and listings made. Medians of the repeats.
+
+    cold      nothing is in memory or on the disk
+    copying   the same, and copies are written to the disk meanwhile (once)
+    disk      nothing is in memory, copies are on the disk: a collector that was started again
+    tables    tables and manifests are in memory, answers are not kept
+    answer    the answer is in memory
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import query
+import structlog
+
+from sidelight.collector.api.answers import Answers, Asked
+from sidelight.collector.api.reply import json_reply
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.flame import flame
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.windows import Question
+from sidelight.collector.store.disk import DiskCachedStore
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.opening import open_store
+from sidelight.collector.store.segments import write_segment
+from sidelight.stacks.selectors import Selector
+from sidelight.stacks.window import Window
+from tests.collector.counting import Counting
+from tests.running import s3_server
+
+DAY_NS = 86_400 * query.SECOND_NS
+LIMITS = QueryLimits()
+FORGETFUL = replace(LIMITS, answer_bytes=0)
+Row = tuple[float, float, float, float]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in {
+        "days": 1,
+        "pods": 4,
+        "minutes": 60,
+        "window-seconds": 10,
+        "windows-per-segment": 4,
+        "stacks": 2000,
+        "threads": 2,
+        "repeats": 7,
+    }.items():
+        arguments.add_argument(f"--{name}", type=int, default=default)
+    given = arguments.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    first = list(query.windows(random.Random(1), given))
+    days = [[later(one, number) for one in first] for number in range(given.days)]
+    with tempfile.TemporaryDirectory() as scratch, s3_server(Path(scratch) / "s3") as server:
+        os.environ.update(server.environment)
+        for kind in ("segments", "blocks"):
+            bucket = server.create_bucket(kind)
+            store = open_store(f"s3://{bucket}/bench", s3_endpoint=server.endpoint)
+            if kind == "segments":
+                for day in days:
+                    for part in query.batched(day, given.windows_per_segment):
+                        write_segment(store, part)
+            else:
+                for day in days:
+                    compacted, _, _ = query.compacted(day, given.windows_per_segment)
+                    for entry in compacted.list("v1/"):
+                        store.put(entry.key, compacted.get(entry.key))
+            print(f"{kind}: {len(list(store.list('v1/')))} objects, {sum(map(len, days))} windows")
+            print(f"{'':10}{'wall ms':>9}{'CPU ms':>9}{'fetched':>9}{'listings':>10}")
+            with tempfile.TemporaryDirectory() as folder:
+                for name, row in measured(store, Path(folder), given.days, given.repeats):
+                    print(f"{name:10}{row[0]:9.1f}{row[1]:9.1f}{row[2]:9.0f}{row[3]:10.0f}", flush=True)
+
+
+def later(one: Window, days: int) -> Window:
+    """The same window so many days later."""
+    return replace(one, id=f"{days:06d}{one.id[6:]}", start_ns=one.start_ns + days * DAY_NS)
+
+
+def measured(bare: ObjectStore, folder: Path, days: int, repeats: int) -> Iterator[tuple[str, Row]]:
+    """Each way to ask, and what it costs."""
+    side = Question(Selector(), query.START_NS, query.START_NS + days * DAY_NS)
+    drawn = partial(flame, sides=[side], kind=query.KIND, lines=False, nodes=query.NODES, most=10**6)
+    asked = Asked("the question", [side], lambda reading: json_reply(drawn(reading), gzip=True))
+
+    def ask(answers: Answers) -> None:
+        assert asyncio.run(answers.answer(asked)).etag is not None
+
+    @contextmanager
+    def collector(store: ObjectStore, limits: QueryLimits = LIMITS) -> Iterator[Answers]:
+        engine = QueryEngine(store, limits)
+        yield Answers(engine)
+        engine.close()
+
+    def started_anew(store: ObjectStore) -> None:
+        with collector(store) as answers:
+            ask(answers)
+
+    counting = Counting(bare)
+    yield "cold", medians(counting, repeats, lambda: started_anew(counting))
+    disk = DiskCachedStore(counting, folder, 1 << 30, Metrics())
+    yield "copying", medians(counting, 1, lambda: started_anew(disk))
+    disk.close()
+    disk = DiskCachedStore(counting, folder, 1 << 30, Metrics())
+    yield "disk", medians(counting, repeats, lambda: started_anew(disk))
+    disk.close()
+    for name, limits in (("tables", FORGETFUL), ("answer", LIMITS)):
+        with collector(counting, limits) as answers:
+            ask(answers)
+            yield name, medians(counting, repeats, lambda: ask(answers))
+
+
+def medians(counting: Counting, repeats: int, run: Callable[[], None]) -> Row:
+    """Wall clock and CPU ms, objects fetched and listings of one run."""
+    rows: list[Row] = []
+    for _ in range(repeats):
+        counting.gets, counting.lists = Counter(), Counter()
+        start = time.perf_counter()
+        cpu = query.cpu_ms(run)
+        wall = (time.perf_counter() - start) * 1000
+        rows.append((wall, cpu, sum(counting.gets.values()), sum(counting.lists.values())))
+    columns: Sequence[Sequence[float]] = list(zip(*rows, strict=True))
+    wall, cpu, gets, lists = map(statistics.median, columns)
+    return wall, cpu, gets, lists
+
+
+if __name__ == "__main__":
+    main()
