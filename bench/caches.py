@@ -111,7 +111,7 @@ def measured(bare: ObjectStore, folder: Path, days: int, repeats: int) -> Iterat
     asked = Asked("the question", [side], lambda reading: json_reply(drawn(reading), gzip=True))
 
     def ask(answers: Answers) -> None:
-        assert asyncio.run(answers.answer(asked)).etag is not None
+        assert asyncio.run(answers.answer(lambda: asked)).etag is not None
 
     @contextmanager
     def collector(store: ObjectStore, limits: QueryLimits = LIMITS) -> Iterator[Answers]:

@@ -239,14 +239,14 @@ async def test_whatever_happens_in_the_store_answers_are_what_they_would_be_with
     seed: int,
 ) -> None:
     luck = random.Random(seed)
-    sides = [question('version="1"', end=at) for at in (100, 900)] + [
-        question("", start=at) for at in (0, 50)
-    ]
+    sides = [question('version="1"', end=100), question('version="1"'), question(), question(start=50)]
     whole = partial(folded, kind=ProfileType.WALL, lines=True, states=True)
 
     def made(side: Question, reading: Reading) -> Reply:
         exported = whole(reading, side)
-        return json_reply({"text": exported.content.decode(), **exported.basis}, gzip=False)
+        # How finely windows were read is no part of what they add up to.
+        basis = {name: value for name, value in exported.basis.items() if name != "resolutions"}
+        return json_reply({"text": exported.content.decode(), **basis}, gzip=False)
 
     store, origins, unharmed = MemoryStore(), Counter[Origin](), MemoryStore()
     copies: dict[str, bytes] = {}
