@@ -50,10 +50,13 @@ class StoreSettings:
         20.0, "how long one request to S3 may take (three attempts are made)", read=positive
     )
 
-    def open(self) -> ObjectStore:
-        """The store. Raises StoreError."""
+    def open(self, *, read_only: bool = False) -> ObjectStore:
+        """The store. Raises StoreError, with `read_only` also for a directory that is not there."""
         return open_store(
-            self.store, s3_endpoint=self.s3_endpoint, timeout_seconds=self.store_timeout_seconds
+            self.store,
+            s3_endpoint=self.s3_endpoint,
+            timeout_seconds=self.store_timeout_seconds,
+            read_only=read_only,
         )
 
 
@@ -125,7 +128,10 @@ def rotation(argv: list[str]) -> None:
     )
     settings = parse(Settings, "store rotation", description, argv, os.environ)
     store = open_store(
-        settings.store, s3_endpoint=settings.s3_endpoint, timeout_seconds=settings.store_timeout_seconds
+        settings.store,
+        s3_endpoint=settings.s3_endpoint,
+        timeout_seconds=settings.store_timeout_seconds,
+        read_only=True,
     )
     now = datetime.now(UTC)
     found = plan(store, retention_policy(settings), now)
@@ -187,7 +193,7 @@ def unpin(argv: list[str]) -> None:
 def pins(argv: list[str]) -> None:
     """Print all pins."""
     settings = parse(StoreSettings, "store pins", "List what is kept whatever its age.", argv, _which_store())
-    found = read_pins(settings.open())
+    found = read_pins(settings.open(read_only=True))
     print("\n".join(map(_told, found)) if found else "there are no pins")
 
 

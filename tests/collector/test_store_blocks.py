@@ -155,7 +155,8 @@ def test_only_one_of_two_commits_on_the_same_manifest_is_made() -> None:
     assert manifest.commit(store, DAY, first, Manifest())
     assert manifest.commit(store, DAY, first, Manifest((block,))) is None
     assert manifest.days(store) == [DAY]
-    store.put("v1/manifest/notes.txt", b"")
+    for key in ("v1/manifest/notes.txt", "v1/manifest/2026-99-99.json"):
+        store.put(key, b"")
     assert manifest.days(store) == [DAY]
 
 

@@ -112,6 +112,14 @@ def test_what_cannot_be_done_says_why(
     assert "Traceback" not in found.stderr
 
 
+def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    for action in ("rotation", "pins"):
+        found = run(action, "--store", str(tmp_path / "typo"))
+        assert found.returncode == 1
+        assert "typo" in found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_help_says_what_there_is() -> None:
     for argv in (["--help"], ["pin", "--help"], ["rotation", "--help"], ["lifecycle", "--help"]):
         found = run(*argv)

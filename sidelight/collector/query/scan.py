@@ -24,7 +24,7 @@ from sidelight.collector.query.windows import Windows
 from sidelight.collector.store.segments import SegmentRef
 from sidelight.collector.store.tables import SAMPLES, STATES, Part
 
-ROWS_AT_ONCE: Final = 1_000_000
+ROWS_AT_ONCE: Final = 500_000
 LARGE_ROWS: Final = 500_000
 """Samples of a block with more are read anew for each query: they would take the place of all others."""
 OBJECTS_AT_ONCE: Final = 256
@@ -95,16 +95,20 @@ def _counts(column: Column) -> dict[int, int]:
 
 def added_up(reading: Reading, scans: Sequence[Scan]) -> pa.Table:
     """The sums of these rows; in this process, piece by piece, bounded in memory."""
-    parts: list[pa.Table] = []
+    sums: list[pa.Table] = []
     batch: list[pa.Table] = []
-    rows = 0
     for scan, table in _pieces(reading, scans):
         batch.append(_picked(table, scan))
-        rows += len(batch[-1])
-        if rows >= ROWS_AT_ONCE:
-            parts.append(combined(batch))
-            batch, rows = [], 0
-    return combined([*parts, *batch]) if parts or batch else ROWS.empty_table()
+        if _rows(batch) >= ROWS_AT_ONCE:
+            sums.append(combined(batch))
+            batch = []
+            if _rows(sums) >= ROWS_AT_ONCE:
+                sums = [combined(sums)]
+    return combined([*sums, *batch]) if sums or batch else ROWS.empty_table()
+
+
+def _rows(tables: Sequence[pa.Table]) -> int:
+    return sum(map(len, tables))
 
 
 def _pieces(reading: Reading, scans: Sequence[Scan]) -> Iterator[tuple[Scan, pa.Table]]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
@@ -130,8 +131,12 @@ def days(store: ObjectStore) -> list[date]:
 
 def etags(store: ObjectStore) -> dict[date, str | None]:
     """The days that have a manifest, in order, with the etag of each where listings of the store have it."""
-    found = ((_KEY.fullmatch(entry.key), entry.etag) for entry in store.list(ROOT))
-    return {date.fromisoformat(match[1]): etag for match, etag in found if match}
+    found: dict[date, str | None] = {}
+    for entry in store.list(ROOT):
+        if match := _KEY.fullmatch(entry.key):
+            with suppress(ValueError):  # no day of any month: somebody else's
+                found[date.fromisoformat(match[1])] = entry.etag
+    return found
 
 
 def read(store: ObjectStore, day: date) -> Version:
@@ -159,8 +164,8 @@ def commit(store: ObjectStore, day: date, base: Version, manifest: Manifest) -> 
     content = manifest.encode()
     try:
         if base.etag is None:
-            return Version(manifest, store.put(key_of(day), content, if_absent=True))
-        return Version(manifest, store.put(key_of(day), content, if_match=base.etag))
+            return Version(manifest, store.put(key_of(day), content, if_absent=True), len(content))
+        return Version(manifest, store.put(key_of(day), content, if_match=base.etag), len(content))
     except (ObjectExists, ObjectChanged):
         return None
 

@@ -30,7 +30,7 @@ from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, Part, comp
 from sidelight.stacks.window import Window
 
 ROOT: Final = "v1/l0/"
-ROWS_PER_GROUP: Final = 1 << 20
+ROWS_PER_GROUP: Final = 1 << 19
 ZSTD_LEVEL: Final = 3
 
 _LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
