@@ -14,7 +14,7 @@ exist, the process was watched all the same. So the rates of its kinds of thread
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final
 
 import pyarrow as pa
@@ -25,10 +25,10 @@ from sidelight.collector.columns import (
     Column,
     firsts,
     integers,
-    is_equal,
     is_word,
     numbered,
     one,
+    ordered,
     same,
     stacked,
     total,
@@ -88,9 +88,13 @@ class Windows:
         return "hour" if ref not in self.hours or {"sums", "profiles"} & ref.parts else "day"
 
     def by_segment(self) -> Iterator[tuple[SegmentRef, pa.Table]]:
-        """Each segment with chosen windows, and the rows of those."""
-        for at in sorted(integers(pc.unique(self.table["segment"]))):
-            yield self.segments[at], self.table.filter(is_equal(self.table["segment"], at))
+        """Each segment with chosen windows, and what tells which of its rows are wanted."""
+        rows = ordered(self.table.select(["segment", "wid", "group", "day"]), ["segment"])
+        start = 0
+        for at, run in groupby(integers(rows["segment"])):
+            length = sum(1 for _ in run)
+            yield self.segments[at], rows.slice(start, length)
+            start += length
 
 
 def choose(reading: Reading, question: Question, *, stacks: bool = True, step_ns: int = HOUR_NS) -> Windows:
@@ -203,19 +207,19 @@ class _Side:
                     wanted.append(at)
         found = self._reading.profiles([self._refs[at] for at in wanted])
         where = {ref: at for at, ref in enumerate(self._refs)}
-        tables = []
-        for ref, profiles in found:
-            at = where[ref]
-            mine = profiles.filter(_between(profiles["ts"], self._question))
-            if at in self._hours:
-                mine = mine.filter(pc.is_in(hours_of(mine), value_set=values))
-            tables.append(mine.append_column(_SEGMENT, same(at, pa.int32(), len(mine))))
+        tables = [
+            profiles.append_column(_SEGMENT, same(where[ref], pa.int32(), len(profiles)))
+            for ref, profiles in found
+        ]
         stored = {ref: len(profiles) for ref, profiles in found}
         if any(at in self._hours and self._refs[at] not in stored for at in wanted):
             raise Incomplete
         if not tables:
             return _ROWS.empty_table(), stored
-        table = once(stacked(tables))
+        table = stacked(tables)
+        whole = pc.is_in(table["segment"], value_set=pa.array(list(self._hours), pa.int32()))
+        alone = pc.or_(pc.invert(whole), pc.is_in(hours_of(table), value_set=values))
+        table = once(table.filter(pc.and_(_between(table["ts"], self._question), alone)))
         return by_window(table).append_column(_SEGMENT, table["segment"]), stored
 
     def _meets(self, hours: pa.Table) -> Array:
