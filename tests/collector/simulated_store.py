@@ -54,6 +54,7 @@ class Line:
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
+        self._damaged = ""
 
     def get(self, key: str) -> bytes:
         return self.get_with_etag(key)[0]
@@ -61,8 +62,11 @@ class Line:
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         fault = self._before("get", key)
         content, etag = self._done(fault, lambda: self._world.far.get_with_etag(key))
-        if fault in READS:
-            content = self._world.spoilt(content, flip=fault is Trouble.FLIPPED)
+        # Not twice in a row: what arrives damaged again is taken to be so, and rightly left out.
+        if fault in READS and key != self._damaged:
+            content, self._damaged = self._world.spoilt(content, flip=fault is Trouble.FLIPPED), key
+        else:
+            self._damaged = ""
         return content, etag
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
