@@ -3,8 +3,8 @@
 For each day, as long as there is something to do:
 
 - segments that are many, or have waited long enough, become a block;
-- blocks of about the same size become one, eight at a time, so that a window is written anew once for each
-  eightfold; those of a day that is over become one as soon as it is;
+- blocks of about the same size become one, 32 at a time, so that a window is written anew once or twice on
+  its day; those of a day that is over become one as soon as it is;
 - neither makes a block larger than a limit, for all of it is held in memory;
 - windows that a block has already are left out of another, so that no window is in two blocks.
 
@@ -41,7 +41,7 @@ from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreE
 from sidelight.collector.store.segments import ROOT, SegmentRef, parse_segment_key
 from sidelight.collector.store.tables import PARTS, SCHEMAS
 
-MERGED_AT_ONCE: Final = 8
+MERGED_AT_ONCE: Final = 32
 SEGMENTS_AT_ONCE: Final = 256
 SEGMENT_BYTES_AT_ONCE: Final = 8 << 20
 """As they lie in the store: stacks of many services take thirty times as much memory while merged."""

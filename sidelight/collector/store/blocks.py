@@ -41,7 +41,7 @@ from sidelight.collector.store.objects import (
     StoreError,
     StoreUnavailable,
 )
-from sidelight.collector.store.segments import ZSTD_LEVEL, SegmentRef, parquet, read_segment, segment_name
+from sidelight.collector.store.segments import SegmentRef, parquet, read_segment, segment_name
 from sidelight.collector.store.tables import (
     DAILY,
     PARTS,
@@ -56,8 +56,6 @@ from sidelight.collector.store.tables import (
     hours,
 )
 
-WHOLE_ZSTD_LEVEL: Final = 9
-"""Of blocks that are the last of their day: they are read for long, and written once."""
 _OWN: Final = ("wid", "h", *STATES)
 """Columns of samples that their window does not tell."""
 _COMMON_FIRST: Final = (("n", "descending"), ("h", "ascending"))
@@ -92,8 +90,7 @@ def write_block(
         return None
     starts = [start // 10**6 for start in integers(tables.profiles["ts"])]
     key_prefix = f"{manifest.BLOCKS}{day.isoformat()}/{min(starts):013d}-{max(starts):013d}-{token_hex(8)}/"
-    level = WHOLE_ZSTD_LEVEL if whole else ZSTD_LEVEL
-    contents = {part: parquet(table, level) for part, table in _parts(tables, whole=whole)}
+    contents = {part: parquet(table) for part, table in _parts(tables, whole=whole)}
     ref = replace(manifest.place(key_prefix), parts=frozenset(contents))
     for part, content in contents.items():
         store.put(ref.key(part), content)
@@ -121,7 +118,7 @@ def rewrite_block(
         tables = {part: _only(_read_part(store, old, part), services) for part in old.parts}
     first, last = old.min_start_ms, old.max_start_ms
     place = f"{manifest.BLOCKS}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
-    contents = {part: parquet(table, WHOLE_ZSTD_LEVEL) for part, table in tables.items() if part in parts}
+    contents = {part: parquet(table) for part, table in tables.items() if part in parts}
     ref = replace(manifest.place(place), parts=frozenset(contents))
     for part, content in contents.items():
         store.put(ref.key(part), content)

@@ -204,8 +204,10 @@ def _complete(table: pa.Table, names: list[str], key: str) -> pa.Table:
     return found
 
 
-def parquet(table: pa.Table, level: int = ZSTD_LEVEL) -> bytes:
+def parquet(table: pa.Table) -> bytes:
     """A table as a Parquet file with a checksum, the same bytes for the same table."""
     sink = io.BytesIO()
-    pq.write_table(table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=level)
+    pq.write_table(
+        table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=ZSTD_LEVEL
+    )
     return sealed(sink.getvalue())
