@@ -77,6 +77,11 @@ def same(value: int, kind: pa.DataType, rows: int) -> Array:
     return cast("Array", pa.repeat(cast("pa.Int64Scalar", pa.scalar(value, kind)), rows))
 
 
+def row_numbers(rows: int) -> Array:
+    """0, 1, 2 and so on."""
+    return one(pc.subtract(pc.cumulative_sum(same(1, pa.int64(), rows)), pa.scalar(1)))
+
+
 def sum_of(table: pa.Table, names: Sequence[str]) -> Array:
     """Columns of whole numbers added up row by row."""
     added = one(table[names[0]])
@@ -114,8 +119,7 @@ def numbered(table: pa.Table) -> Array:
 
 def firsts(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The first row of each key, in their order."""
-    row = pa.array(range(len(table)), pa.int64())
-    numbered = table.select(list(keys)).append_column("row", row)
+    numbered = table.select(list(keys)).append_column("row", row_numbers(len(table)))
     first = numbered.group_by(list(keys), use_threads=False).aggregate([("row", "min")])
     return table if len(first) == len(table) else table.take(one(first["row_min"]).sort())
 

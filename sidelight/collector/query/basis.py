@@ -7,7 +7,7 @@ from typing import Final, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import integers, is_equal, one, stacked, total
+from sidelight.collector.columns import integers, is_equal, one, row_numbers, stacked, total
 from sidelight.collector.query.frames import STATES_OF
 from sidelight.collector.query.quality import Quality, added, flattened, quality, said, seconds
 from sidelight.collector.query.watched import pod_seconds, processes
@@ -173,7 +173,7 @@ def idle_share(table: pa.Table) -> float | None:
     blind = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
     seeing = table
     if len(blind):
-        at = pa.array(range(len(table)), pa.int64())
+        at = row_numbers(len(table))
         seeing = table.filter(pc.invert(pc.is_in(at, value_set=blind)))
     idle, *busy = (time_ns(seeing, state) for state in ("idle", "running", "gil"))
     whole = idle + sum(busy)

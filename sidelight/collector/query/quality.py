@@ -2,13 +2,15 @@
 
 from collections import Counter
 from math import fsum
-from typing import Any, TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight.collector.columns import Column, integers, one, strings, used
 from sidelight.collector.times import SECOND_NS
+
+_EXACT: Final = 2.0**53
 
 
 class Quality(TypedDict):
@@ -56,8 +58,10 @@ def share(part: float, whole: float) -> float | None:
 
 
 def added(column: Column) -> float:
-    """The sum of a column of floating point numbers, whatever is in it and in which order it is."""
-    return fsum(cast("list[float]", column.to_pylist()))
+    """The sum of a column of numbers above 0, in floating point; the same in whichever order they are."""
+    total = cast("float", pc.sum(column).as_py() or 0.0)
+    # Whole numbers below 2 ** 53 add up exactly: only absurd ones need care.
+    return total if total < _EXACT else fsum(cast("list[float]", column.to_pylist()))
 
 
 def seconds(column: Column) -> float:

@@ -14,7 +14,7 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Array, integers, numbered, one, ordered, same
+from sidelight.collector.columns import Array, integers, numbered, one, ordered, row_numbers, same
 from sidelight.collector.store.hours import united
 from sidelight.collector.times import SECOND_NS
 
@@ -36,7 +36,7 @@ def watched_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
     table = pa.table(
         {
             "number": number,
-            "row": pa.array(range(len(rows)), pa.int64()),
+            "row": row_numbers(len(rows)),
             "duration": rows["duration_ns"],
             "covered": counted,
         }

@@ -29,6 +29,7 @@ from sidelight.collector.columns import (
     numbered,
     one,
     ordered,
+    row_numbers,
     same,
     stacked,
     total,
@@ -187,7 +188,7 @@ class _Side:
 
     def _is_partly(self, rows: pa.Table) -> Array:
         """For each row whether it is chosen, and another of its group is not."""
-        at = pa.array(range(len(rows)), pa.int64())
+        at = row_numbers(len(rows))
         taken = matching(rows.append_column("at", at), self._question.selector)["at"]
         chosen = pc.is_in(at, value_set=one(taken))
         left = pc.unique(rows["key"].filter(pc.invert(chosen)))

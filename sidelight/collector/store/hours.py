@@ -31,6 +31,7 @@ from sidelight.collector.columns import (
     numbered,
     one,
     ordered,
+    row_numbers,
     same,
     used,
     words,
@@ -166,7 +167,7 @@ def _processes(profiles: pa.Table) -> tuple[pa.Table, Array]:
     every = same(1, pa.int64(), len(profiles)).cast(pa.bool_())
     if not any(used(profiles["thread"])):
         return profiles, every
-    rows = pa.array(range(len(profiles)), pa.int64())
+    rows = row_numbers(len(profiles))
     # That of other threads comes last, whatever its id: process-wide numbers stand in the first.
     behind = pc.multiply(pc.cast(is_word(profiles["thread"], "other"), pa.int64()), len(profiles))
     apart = pc.if_else(is_word(profiles["thread"], ""), rows, pa.scalar(-1))
