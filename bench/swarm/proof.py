@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.swarm.sidecars import Body, Shipped
-from sidelight.collector.columns import one, words
+from sidelight.collector.columns import one, ordered, words
 from sidelight.collector.store.hashed import stack_hash
 from sidelight.collector.store.live import live
 from sidelight.collector.store.objects import ObjectStore
@@ -99,7 +99,9 @@ def prove(store: ObjectStore, shipped: Iterable[Shipped], bodies: Sequence[Body]
     for ref in live(store, 0, _LAST_NS).refs:
         proof.objects += 1
         proof.bytes += sizes[ref.key_prefix]
-        reader.windows(read_segment(store, ref, "profiles"), read_segment(store, ref, "samples"))
+        # A digest is that of stacks in the order of their hashes; blocks have common ones first.
+        samples = ordered(read_segment(store, ref, "samples"), ["wid", "h"])
+        reader.windows(read_segment(store, ref, "profiles"), samples)
         reader.stacks(read_segment(store, ref, "stacks"))
     for service, hashes in reader.needed.items():
         if missing := len(hashes - reader.named[service]):
