@@ -9,12 +9,14 @@ import pytest
 
 from sidelight.collector.query.export import Exported, folded
 from sidelight.collector.query.windows import Question
+from sidelight.collector.retention import Level, level_of
 from sidelight.collector.store import manifest
 from sidelight.collector.store.directory import DirectoryStore
 from sidelight.collector.store.hashed import hashed
 from sidelight.collector.store.live import live
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.collector.store.opening import verify
+from sidelight.collector.store.pins import read_pins
 from sidelight.collector.store.segments import event_day, list_segments, read_segment, segment_ref
 from sidelight.collector.store.tables import PARTS, SCHEMAS
 from sidelight.stacks.counts import Counts, ProfileType
@@ -92,6 +94,29 @@ def test_a_store_of_format_1_with_blocks_is_read(tmp_path: Path) -> None:
         profile = folded_profile(store, everything, kind)
         assert profile == folded_profile(stored(windows), everything, kind)
         assert profile.basis["windows"] == len(windows)
+
+
+def test_a_store_of_format_1_with_every_level_is_read(tmp_path: Path) -> None:
+    store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1-levels", tmp_path / "store")))
+    windows = decode((GOLDEN / "window-1-levels.folded").read_bytes())
+    assert verify(store).format == 1
+    days = manifest.days(store)
+    blocks = [block for day in days for block in manifest.read(store, day).manifest.blocks]
+    assert [level_of(block) for block in blocks] == [Level.DAY, Level.HOUR, Level.WINDOW]
+    for block in blocks:
+        for part in block.parts:
+            assert read_segment(store, block.ref, part).schema.equals(SCHEMAS[part])
+            assert len(store.get(block.ref.key(part))) == block.parts[part]
+    everything = question("", start=-(10**6), end=10**6)
+    for kind in ProfileType:
+        profile = folded_profile(store, everything, kind)
+        plain = folded_profile(stored(windows), everything, kind)
+        assert profile.content == plain.content
+        assert profile.basis["windows"] == len(windows)
+        found = [one["resolution"] for one in profile.basis["resolutions"]]
+        assert found == ["window", "hour", "day"]
+    (pin,) = read_pins(store)
+    assert (pin.name, pin.service, pin.reason) == ("incident-42", "shop", "INC-42")
 
 
 def folded_profile(store: ObjectStore, asked_for: Question, kind: ProfileType) -> Exported:
