@@ -197,30 +197,35 @@ class _Side:
     def _alone(self, cut: Collection[int]) -> tuple[pa.Table, dict[SegmentRef, int]]:
         """Windows one by one, of the hours that are cut, and how many each segment holds that was read."""
         values = _numbers(cut)
-        wanted = []
+        read = []
         for at in range(len(self._refs)):
             hours = self._hours.get(at)
             if hours is None:
-                wanted.append(at)
+                read.append(at)
             elif "profiles" in self._refs[at].parts:
                 here = hours.filter(pc.is_in(hours["hour"], value_set=values))
                 if len(here.filter(self._meets(here))):
-                    wanted.append(at)
-        found = self._reading.profiles([self._refs[at] for at in wanted])
+                    read.append(at)
+        found = self._reading.profiles([self._refs[at] for at in read])
         where = {ref: at for at, ref in enumerate(self._refs)}
         tables = [
             profiles.append_column(_SEGMENT, same(where[ref], pa.int32(), len(profiles)))
             for ref, profiles in found
         ]
         stored = {ref: len(profiles) for ref, profiles in found}
-        if any(at in self._hours and self._refs[at] not in stored for at in wanted):
+        if any(at in self._hours and self._refs[at] not in stored for at in read):
             raise Incomplete
         if not tables:
             return _ROWS.empty_table(), stored
         table = stacked(tables)
-        whole = pc.is_in(table["segment"], value_set=pa.array(list(self._hours), pa.int32()))
-        alone = pc.or_(pc.invert(whole), pc.is_in(hours_of(table), value_set=values))
-        table = once(table.filter(pc.and_(_between(table["ts"], self._question), alone)))
+        wanted = _between(table["ts"], self._question)
+        if self._hours:
+            whole = pc.is_in(table["segment"], value_set=pa.array(list(self._hours), pa.int32()))
+            alone = pc.or_(pc.invert(whole), pc.is_in(hours_of(table), value_set=values))
+            wanted = pc.and_(wanted, alone)
+        table = table.filter(wanted)
+        if len(tables) > 1:
+            table = once(table)
         return by_window(table).append_column(_SEGMENT, table["segment"]), stored
 
     def _meets(self, hours: pa.Table) -> Array:
