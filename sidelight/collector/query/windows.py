@@ -153,7 +153,7 @@ class _Side:
         return pa.table({**{name: hours[name] for name in hours.column_names}, **more})
 
     def touched(self) -> Iterator[int]:
-        """Hours of windows that nobody has added up, so that some of these may be in a block too."""
+        """Hours of windows that are read one by one: those of segments may be in a block too."""
         for at, ref in enumerate(self._refs):
             if at not in self._hours:
                 yield from ref.hours()
