@@ -62,9 +62,11 @@ def test_a_run_profiles_every_service(finished: tuple[Running, dict[str, Any], P
         assert one["load"]["paths"]["/50"]["p50_ms"] > 49
         assert one["load"]["paths"]["/125"]["p50_ms"] > 124
         assert one["profile"]["samples"] > 100
-        assert one["profile"]["busy_samples"] > 0
         assert 0 < one["profile"]["cpu_cores"] < 1
-        assert one["profile"]["depth_mean"] > 1
+    # At 60 requests a second a version is busy for 1 to 2 % of its time: one alone may show no busy sample.
+    busy = [one["profile"] for one in report["versions"] if one["profile"]["busy_samples"]]
+    assert busy
+    assert all(profile["depth_mean"] > 1 for profile in busy)
 
 
 def test_its_report_says_what_was_run_where(finished: tuple[Running, dict[str, Any], Path]) -> None:
