@@ -112,7 +112,8 @@ def routes(path_prefix: str = "", built: Built | None = None) -> list[web.RouteD
 
 def _pages(path_prefix: str) -> tuple[str, ...]:
     """Where the app is: it reads the rest from the address. A prefix answers without its last slash too."""
-    return ("/", "/services", "/s/{page:.+}", *([""] if path_prefix else []))
+    pages = ("/", "/services", "/s/{page:.+}", "/captures", "/captures/{page}", "/settings")
+    return (*pages, *([""] if path_prefix else []))
 
 
 def speedscope_policy(nonce: str) -> str:

@@ -5,10 +5,14 @@ import { Header } from "./parts/header.tsx";
 import { openHelp } from "./parts/help.tsx";
 import { useKeys } from "./parts/keys.ts";
 import { Link } from "./parts/basics.tsx";
+import { Capture } from "./pages/capture.tsx";
+import { Captures } from "./pages/captures.tsx";
 import { Compare } from "./pages/compare.tsx";
 import { Depth } from "./pages/depth.tsx";
+import { Heatmap } from "./pages/heatmap.tsx";
 import { Service } from "./pages/service.tsx";
 import { Services } from "./pages/services.tsx";
+import { Settings } from "./pages/settings.tsx";
 import { START, type Place } from "./url.ts";
 
 /** `turn` counts the presses of Refresh: a page asks again when it grows. */
@@ -34,11 +38,18 @@ function Page({ here, turn }: { here: Place; turn: number }) {
   if (here.page === "service") return <Service turn={turn} />;
   if (here.page === "compare") return <Compare turn={turn} />;
   if (here.page === "depth") return <Depth turn={turn} />;
+  if (here.page === "heatmap") return <Heatmap turn={turn} />;
+  if (here.page === "captures") return <Captures turn={turn} />;
+  if (here.page === "capture") return <Capture turn={turn} />;
+  if (here.page === "settings") return <Settings />;
   return <div class="card zero"><h1>No such page</h1><p><Link to={START}>See the services</Link></p></div>;
 }
 
 function titleOf(here: Place): string {
   const service = here.service.slice(0, 80);
-  const names = { services: "Services", service, compare: `Compare ${service}`, depth: `Stack depth of ${service}`, unknown: "No such page" };
+  const names = {
+    services: "Services", service, compare: `Compare ${service}`, depth: `Stack depth of ${service}`, heatmap: `Heatmap of ${service}`,
+    captures: "Captures", capture: `Capture ${here.capture.slice(0, 80)}`, settings: "Settings and help", unknown: "No such page",
+  };
   return `${names[here.page]} · Sidelight`;
 }

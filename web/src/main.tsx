@@ -5,6 +5,12 @@ import "./styles/tokens.css";
 import "./styles/page.css";
 import "./styles/parts.css";
 import "./styles/flame.css";
+import "./styles/captures.css";
+import "./styles/heatmap.css";
+import "./styles/depth.css";
+import "./styles/lenses.css";
+import "./styles/services.css";
+import "./styles/states.css";
 
 followHistory();
 render(<App />, document.getElementById("app") as HTMLElement);

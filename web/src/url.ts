@@ -1,15 +1,20 @@
 import type { Norm } from "./flame/compare.ts";
 import { without } from "./selectors.ts";
 
-export type Page = "services" | "service" | "compare" | "depth" | "unknown";
+export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "captures" | "capture" | "settings" | "unknown";
 export type ProfileType = "wall" | "cpu" | "gil";
-export type ViewName = "flame" | "table" | "sides";
+export type ViewName = "flame" | "table" | "sides" | "sandwich";
+export type ColourBy = "package" | "state" | "self";
+export type MergeBy = "function" | "line" | "file" | "package";
+export type HeatRows = "pods" | "hours" | "offset";
 export type Theme = "" | "light" | "dark";
 
 /** Everything a page shows follows from its Place, and a Place is exactly a URL. Empty text = the default. */
 export interface Place {
   readonly page: Page;
   readonly service: string;
+  /** The id of a capture, on its page. */
+  readonly capture: string;
   readonly type: ProfileType;
   readonly from: string;
   readonly until: string;
@@ -27,6 +32,18 @@ export interface Place {
   /** A call path (see flame/focus). */
   readonly focus: string;
   readonly q: string;
+  /** The function a sandwich is about, as frames name it. */
+  readonly fn: string;
+  /** Transforms in the order in which they are made (see flame/transforms). */
+  readonly t: string;
+  readonly by: MergeBy;
+  readonly colour: ColourBy;
+  /** Whether changes within the noise are left out. */
+  readonly sig: boolean;
+  /** Only samples whose stacks are so many frames deep, both included. */
+  readonly depth_from: string;
+  readonly depth_until: string;
+  readonly rows: HeatRows;
   readonly sort: string;
   readonly invert: boolean;
   readonly collapse: boolean;
@@ -37,22 +54,26 @@ export interface Place {
 }
 
 export const START: Place = {
-  page: "services", service: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
-  a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "", sort: "",
+  page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
+  a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", rows: "pods", sort: "",
   invert: false, collapse: false, lines: false, nodes: "", theme: "", keys: true,
 };
 
-type Parameter = Exclude<keyof Place, "page" | "service">;
+type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
 
 const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   type: ["wall", "cpu", "gil"],
   norm: ["rate", "share"],
-  view: ["flame", "table", "sides"],
+  view: ["flame", "table", "sides", "sandwich"],
+  by: ["function", "line", "file", "package"],
+  colour: ["package", "state", "self"],
+  rows: ["pods", "hours", "offset"],
   nodes: ["", "all"],
   theme: ["", "light", "dark"],
 };
 
-const PARAMETERS = Object.keys(START).filter((name): name is Parameter => name !== "page" && name !== "service");
+const PARAMETERS = Object.keys(START).filter((name): name is Parameter => name !== "page" && name !== "service" && name !== "capture");
 
 /** Reads a URL below the path prefix; a value that no page knows falls back to the default. */
 export function parsePlace(path: string, search: string): Place {
@@ -78,20 +99,25 @@ export function formatPlace(place: Place): string {
   return formatPath(place) + (text === "" ? "" : `?${text}`);
 }
 
-function parsePath(path: string): Pick<Place, "page" | "service"> {
+function parsePath(path: string): Pick<Place, "page" | "service" | "capture"> {
   const parts = path.split("/").filter((part) => part !== "");
-  if (parts.length === 0 || (parts.length === 1 && parts[0] === "services")) return { page: "services", service: "" };
-  if (parts[0] !== "s" || parts.length < 2 || parts.length > 3) return { page: "unknown", service: "" };
-  const service = decode(parts[1]);
-  if (parts.length === 2) return { page: "service", service };
-  if (parts[2] === "compare" || parts[2] === "depth") return { page: parts[2], service };
-  return { page: "unknown", service: "" };
+  const at = (page: Page, service = "", capture = "") => ({ page, service, capture });
+  const [first = "services", second, third] = parts;
+  if (first === "s" && parts.length === 2) return at("service", decode(second));
+  if (first === "s" && parts.length === 3 && isOfService(third)) return at(third, decode(second));
+  if (first === "captures" && parts.length === 2) return at("capture", "", decode(second));
+  if (parts.length <= 1 && (first === "services" || first === "captures" || first === "settings")) return at(first);
+  return at("unknown");
 }
 
+const isOfService = (part: string): part is "compare" | "depth" | "heatmap" => ["compare", "depth", "heatmap"].includes(part);
+
 function formatPath(place: Place): string {
-  if (place.page === "services" || place.page === "unknown") return "/services";
-  const service = `/s/${encodeURIComponent(place.service)}`;
-  return place.page === "service" ? service : `${service}/${place.page}`;
+  const { page, service, capture } = place;
+  if (page === "service") return `/s/${encodeURIComponent(service)}`;
+  if (isOfService(page)) return `/s/${encodeURIComponent(service)}/${page}`;
+  if (page === "capture") return `/captures/${encodeURIComponent(capture)}`;
+  return page === "unknown" ? "/services" : `/${page}`;
 }
 
 function decode(part: string): string {

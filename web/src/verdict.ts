@@ -46,7 +46,7 @@ const SCALE = {
   share: "shares: each side's time over that side's own total, so unchanged code seems to shrink when something else grows",
 };
 
-const USED: Record<ViewName, string> = {
+const USED: Record<Exclude<ViewName, "sandwich">, string> = {
   flame: "Width is the mean of A and B, colour their difference; both use",
   sides: "Each graph is as wide as its own side's total; differences use",
   table: "Numbers are",
@@ -55,4 +55,4 @@ const USED: Record<ViewName, string> = {
 const DIFFERENCE = { rate: "", share: " Δ is in percentage points (pp)." };
 
 /** The normalisation in words, for above the picture. */
-export const normWords = (norm: Norm, view: ViewName): string => `${USED[view]} ${SCALE[norm]}.${view === "table" ? DIFFERENCE[norm] : ""}`;
+export const normWords = (norm: Norm, view: ViewName): string => `${USED[view === "sandwich" ? "flame" : view]} ${SCALE[norm]}.${view === "table" ? DIFFERENCE[norm] : ""}`;

@@ -16,9 +16,11 @@ test("a place written as an address is read back the same", () => {
     const one = <Value>(values: readonly Value[]) => values[Math.floor(next() * values.length)];
     const text = () => one(["", "a b", 'pod="x", y!~"z&="', "<img onerror>", "a;b/c?d#e", "שלום", "😀", "-1h", "100%"]);
     const place: Place = {
-      page: one(["service", "compare", "depth"] as const), service: text() || "s", type: one(["wall", "cpu", "gil"] as const),
+      page: one(["service", "compare", "depth", "heatmap"] as const), service: text() || "s", capture: "", type: one(["wall", "cpu", "gil"] as const),
       from: text(), until: text(), query: text(), a: text(), b: text(), a_from: text(), a_until: text(), b_from: text(), b_until: text(),
-      norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides"] as const), focus: text(), q: text(), sort: text(),
+      norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich"] as const), focus: text(), q: text(), sort: text(),
+      fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
+      sig: next() < 0.5, depth_from: text(), depth_until: text(), rows: one(["pods", "hours", "offset"] as const),
       invert: next() < 0.5, collapse: next() < 0.5, lines: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
     };
@@ -32,6 +34,10 @@ test("an address that says nothing is the start, and nonsense falls back to it",
   assert.equal(formatPlace(START), "/services");
   assert.deepEqual(parsePlace("/services", "?type=heap&view=pie&theme=pink&foo=1"), START);
   assert.equal(parsePlace("/s/x/unknown", "").page, "unknown");
+  assert.equal(parsePlace("/captures/c_1/more", "").page, "unknown");
+  assert.deepEqual(parsePlace("/captures/c_1", ""), { ...START, page: "capture", capture: "c_1" });
+  assert.equal(formatPlace({ ...START, page: "capture", capture: "c_1" }), "/captures/c_1");
+  assert.equal(formatPlace({ ...START, page: "settings" }), "/settings");
   assert.equal(parsePlace("/s/%E0%A4%A", "").service, "%E0%A4%A");
 });
 

@@ -19,6 +19,7 @@ export function Header({ refresh }: { refresh: () => void }) {
       <Link to={home()} class="brand"><Mark /> Sidelight</Link>
       <nav aria-label="Pages">
         <Link to={home()} current={here.page === "services"}>Services</Link>
+        <Link to={{ ...home(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>Captures</Link>
         {here.service !== "" && (
           <>
             <span class="crumb" aria-hidden="true">/</span>
@@ -26,6 +27,7 @@ export function Header({ refresh }: { refresh: () => void }) {
             {tab("service", "Profile")}
             {tab("compare", "Compare")}
             {tab("depth", "Depth")}
+            {tab("heatmap", "Heatmap")}
           </>
         )}
       </nav>
