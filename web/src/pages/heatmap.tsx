@@ -1,0 +1,4 @@
+export function Heatmap({ turn }: { turn: number }) {
+  void turn;
+  return <h1>Heatmap</h1>;
+}
