@@ -1,3 +1,11 @@
+import { cpSync } from "node:fs";
 import { defineConfig } from "vite";
 
-export default defineConfig({ base: "./", build: { outDir: "dist", target: "es2023" } });
+/** Grafana's component looks at `process.env`, which browsers do not have. */
+export default defineConfig({
+  base: "./",
+  resolve: { dedupe: ["react", "react-dom"] },
+  define: { "process.env": "{}" },
+  build: { outDir: "dist", target: "es2023", chunkSizeWarningLimit: 5000 },
+  plugins: [{ name: "speedscope", closeBundle: () => cpSync("node_modules/speedscope/dist/release", "dist/speedscope", { recursive: true }) }],
+});

@@ -1,27 +1,35 @@
 import { select } from "d3-selection";
 import flamegraph from "d3-flame-graph";
+import { createTheme, FieldType, MutableDataFrame } from "@grafana/data";
+import { FlameGraph } from "@grafana/flamegraph";
 import { FlameChart } from "flame-chart-js";
+import { createElement } from "react";
+import { createRoot } from "react-dom/client";
 import { plainLook } from "../../../web/src/flame/pictures.ts";
 import { read } from "../../../web/src/flame/reading.ts";
 import { treeOf } from "../../../web/src/flame/tree.ts";
 import { FlameView } from "../../../web/src/flame/view.ts";
 import "../../../web/src/styles/tokens.css";
 import "../../../web/src/styles/flame.css";
-import { columns, grow, type Node } from "./trees.ts";
+import { columns, grow, rows, sampled, type Node } from "./trees.ts";
 
 const host = document.querySelector("#host") as HTMLElement;
 
-/** Two frames from now: what was asked for has been painted. */
-const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+const frame = () => new Promise<number>((done) => requestAnimationFrame(done));
 
-async function timed(work: () => void): Promise<number> {
+/** Milliseconds from the work until it shows: `shows` holds, and two more frames have passed. */
+async function timed(work: () => void, shows: () => boolean = () => true): Promise<number> {
   const start = performance.now();
   work();
-  await painted();
+  while (!shows()) await frame();
+  await frame();
+  await frame();
   return performance.now() - start;
 }
 
-type Contender = (root: Node) => { paint: () => void; zoom: () => void };
+/** `shows`: whether it has drawn. `wheel`: the element whose wheel zooms. */
+interface Bench { paint: () => void; shows?: () => boolean; zoom?: () => void; wheel?: Element }
+type Contender = (root: Node) => Bench;
 
 const contenders: Record<string, Contender> = {
   sidelight: (root) => {
@@ -38,7 +46,27 @@ const contenders: Record<string, Contender> = {
       };
     };
     let shown = null as ReturnType<typeof picture> | null;
-    return { paint: () => view.show((shown = picture())), zoom: () => shown && view.show({ ...shown, focus: 1 }) };
+    return {
+      paint: () => view.show((shown = picture())),
+      zoom: () => shown && view.show({ ...shown, focus: 1 }),
+      get wheel() { return host.querySelector("canvas") as Element; },
+    };
+  },
+  "@grafana/flamegraph": (root) => {
+    const { names, level, name, total, self } = rows(root);
+    const field = (key: string, type: FieldType, values: unknown[]) => ({ name: key, type, values });
+    const data = new MutableDataFrame({
+      fields: [
+        field("label", FieldType.string, name.map((at) => names[at])), field("level", FieldType.number, level),
+        field("value", FieldType.number, total), field("self", FieldType.number, self),
+      ],
+    });
+    const theme = createTheme({ colors: { mode: "light" } });
+    const canvas = () => host.querySelector("canvas");
+    return {
+      paint: () => createRoot(host).render(createElement(FlameGraph, { data, getTheme: () => theme, showFlameGraphOnly: true, disableCollapsing: true })),
+      shows: () => inked(canvas()),
+    };
   },
   "d3-flame-graph": (root) => {
     const chart = flamegraph().width(1200).transitionDuration(0);
@@ -60,6 +88,12 @@ const contenders: Record<string, Contender> = {
   },
 };
 
+/** Whether something was drawn near the top left. */
+function inked(canvas: HTMLCanvasElement | null): boolean {
+  if (!canvas || canvas.width < 100 || canvas.height < 20) return false;
+  return canvas.getContext("2d")?.getImageData(40, 10, 1, 1).data[3] === 255;
+}
+
 interface Placed { name: string; start: number; duration: number; children: Placed[] }
 
 /** flame-chart-js wants each frame with its start. */
@@ -79,12 +113,40 @@ function placed(root: Node): Placed {
   return whole;
 }
 
+interface Measured { paint: number; zoom: number | null; wheel: number | null }
+
 declare global {
-  interface Window { bench: (name: string, nodes: number) => Promise<{ paint: number; zoom: number }> }
+  interface Window {
+    bench: (name: string, nodes: number) => Promise<Measured>;
+    speedscopeFile: (nodes: number) => string;
+    held: unknown;
+  }
+}
+
+const WHEEL_STEPS = 60;
+
+/** The median time between frames while the wheel zooms in, and out again, at one place. */
+async function wheeled(canvas: Element): Promise<number> {
+  const box = canvas.getBoundingClientRect();
+  const at = { clientX: box.left + box.width * 0.37, clientY: box.top + 60, bubbles: true, cancelable: true, ctrlKey: true };
+  const gaps: number[] = [];
+  let before = await frame();
+  for (let step = 0; step < WHEEL_STEPS; step++) {
+    canvas.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: step < WHEEL_STEPS / 2 ? -60 : 60 }));
+    const now = await frame();
+    gaps.push(now - before);
+    before = now;
+  }
+  return gaps.sort((a, b) => a - b)[WHEEL_STEPS / 2];
 }
 
 window.bench = async (name, nodes) => {
   host.replaceChildren();
   const contender = contenders[name](grow(nodes));
-  return { paint: await timed(contender.paint), zoom: await timed(contender.zoom) };
+  window.held = contender;
+  const paint = await timed(contender.paint, contender.shows);
+  const zoom = contender.zoom ? await timed(contender.zoom) : null;
+  return { paint, zoom, wheel: contender.wheel ? await wheeled(contender.wheel) : null };
 };
+
+window.speedscopeFile = (nodes) => JSON.stringify(sampled(grow(nodes)));

@@ -52,3 +52,38 @@ export function columns(root: Node) {
   }
   return { names: [...index.keys()], level, name, sides: [{ self_us, self_samples: self_us }] };
 }
+
+/** A row a node, in pre-order, with its total: what Grafana's data frame holds. */
+export function rows(root: Node) {
+  const { names, level, name, sides } = columns(root);
+  const total: number[] = [];
+  const below: number[] = [];
+  for (let i = level.length - 1; i >= 0; i--) {
+    const at = level[i];
+    total[i] = sides[0].self_us[i] + (below[at + 1] ?? 0);
+    below[at + 1] = 0;
+    below[at] = (below[at] ?? 0) + total[i];
+  }
+  return { names, level, name, total, self: sides[0].self_us };
+}
+
+/** Speedscope's own file format: every call path that has time of its own, with its weight. */
+export function sampled(root: Node) {
+  const { names, level, name, sides } = columns(root);
+  const samples: number[][] = [];
+  const weights: number[] = [];
+  const path: number[] = [];
+  for (let i = 0; i < level.length; i++) {
+    path.length = level[i];
+    path.push(name[i]);
+    if (sides[0].self_us[i] === 0) continue;
+    samples.push([...path]);
+    weights.push(sides[0].self_us[i]);
+  }
+  const endValue = weights.reduce((all, weight) => all + weight, 0);
+  const profile = { type: "sampled", name: "bench", unit: "microseconds", startValue: 0, endValue, samples, weights };
+  return {
+    $schema: "https://www.speedscope.app/file-format-schema.json", shared: { frames: names.map((text) => ({ name: text })) },
+    profiles: [profile], name: "bench",
+  };
+}
