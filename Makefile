@@ -98,6 +98,10 @@ test-services: install python3.14 ## real services on every Python, into docs/su
 	@$(call debian,gcc libc6-dev)
 	$(BIN)/python -m tests.services --page docs/support.md $(SERVICES_FLAGS)
 
+.PHONY: screenshots
+screenshots: install ui tools ## take the pictures of the documentation anew, of real profiles, into docs/pictures (5 min)
+	$(BIN)/python -m tests.pictures --into docs/pictures $(SCREENSHOT_FLAGS)
+
 .PHONY: bench
 bench: install tools ## run the benchmarks under bench/
 	for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done

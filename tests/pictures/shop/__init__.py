@@ -1,0 +1,1 @@
+"""A small shop in two releases, for pictures with something to tell: the second does more per request."""

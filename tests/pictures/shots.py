@@ -1,0 +1,176 @@
+"""What is photographed, and how."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from tests.running import collector, eventually, running, sidelight
+
+CHROMIUM = "/usr/bin/chromium"
+THEMES = ("light", "dark")
+SERVICE = "/s/shop"
+VERSIONS = ("2026.11.20-a41c", "2026.11.21-9f02")
+SIDES = f"a=version:{VERSIONS[0]}&b=version:{VERSIONS[1]}"
+PODS = 2
+START_SECONDS = 120.0
+WINDOW_SECONDS = 2
+GRAPH = ".panel"
+
+
+def _nothing(_: Page) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One picture: a page of the demo's collector, or a part of it, after `steps`."""
+
+    name: str
+    path: str
+    part: str = ""
+    steps: Callable[[Page], None] = _nothing
+    empty: bool = False
+    """Of a collector that has no profiles yet."""
+    width: int = 1280
+    height: int = 860
+
+
+def _busiest(page: Page) -> None:
+    """Walk from the root to the widest callee of the widest callee."""
+    page.locator("canvas").first.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+
+
+def _started(page: Page) -> None:
+    page.get_by_role("button", name=re.compile("^Start")).click()
+    page.wait_for_url("**/captures/c_*")
+    page.get_by_text(re.compile("sampling", re.IGNORECASE)).first.wait_for()
+
+
+SHOTS = (
+    Shot("zero", "/", empty=True),
+    Shot("services", "/services"),
+    Shot("service", SERVICE),
+    Shot("table", f"{SERVICE}?view=table"),
+    Shot("sandwich", f"{SERVICE}?view=sandwich&type=wall"),
+    Shot("inverted", f"{SERVICE}?invert=1", part=GRAPH),
+    Shot("flame", f"{SERVICE}?type=wall", part=GRAPH, steps=_busiest),
+    Shot("state", f"{SERVICE}?type=wall&colour=state", part=GRAPH),
+    Shot("compare", f"{SERVICE}/compare?{SIDES}"),
+    Shot("sides", f"{SERVICE}/compare?{SIDES}&view=sides"),
+    Shot("changes", f"{SERVICE}/compare?{SIDES}&view=table"),
+    Shot("depth", f"{SERVICE}/depth?{SIDES}"),
+    Shot("heatmap", f"{SERVICE}/heatmap"),
+    Shot("captures", "/captures?service=shop"),
+    Shot("capture", "/captures?service=shop", steps=_started),
+    Shot("settings", "/settings"),
+    Shot("phone", SERVICE, width=360, height=740),
+)
+
+
+def take(shots: Sequence[Shot], into: Path, seconds: float, folder: Path) -> Iterator[Path]:
+    """Take the pictures in both themes, of services that were profiled for so many seconds."""
+    with (
+        _profiles(folder, seconds) as live,
+        collector(folder / "empty", str(folder / "empty" / "store")) as empty,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        for theme in THEMES:
+            for shot in shots:
+                url = (empty.url if shot.empty else live) + shot.path
+                path = into / f"{shot.name}{'' if theme == 'light' else '-dark'}.png"
+                _photograph(browser, shot, url, theme, path)
+                yield path
+        browser.close()
+
+
+def _photograph(browser: Browser, shot: Shot, url: str, theme: str, path: Path) -> None:
+    scheme: Literal["light", "dark"] = "dark" if theme == "dark" else "light"
+    size: ViewportSize = {"width": shot.width, "height": shot.height}
+    context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(url)
+    _settled(page)
+    shot.steps(page)
+    _settled(page)
+    if shot.part:
+        page.locator(shot.part).first.screenshot(path=path)
+    else:
+        page.screenshot(path=path)
+    context.close()
+
+
+def _settled(page: Page) -> None:
+    """Until nothing is loading and what was drawn has been painted."""
+    page.wait_for_load_state("networkidle")
+    page.locator("main h1").first.wait_for()
+    page.wait_for_function("!document.querySelector('.loading, [aria-busy=true]')")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@contextmanager
+def _profiles(folder: Path, seconds: float) -> Iterator[str]:
+    """The URL of the collector of a live demo, to which a shop sends too: one release, then the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = sidelight("demo", "--no-browser", "--listen", "127.0.0.1:0", "--rate", "60")
+    with running(folder / "demo.log", *argv) as demo, ExitStack() as pods:
+
+        def address() -> str | None:
+            assert demo.alive(), demo.said()
+            found = re.search(r"http://127\.0\.0\.1:\d+", demo.said())
+            return found.group() if found else None
+
+        url = eventually("the demo says where it is", address, START_SECONDS)
+        # Its files are named from the folder it runs in, as in any container.
+        shutil.copytree(Path(__file__).parent / "shop", folder / "shop")
+        for release, version in enumerate(VERSIONS, start=1):
+            pods.close()
+            for number in range(PODS):
+                pods.enter_context(_pod(folder, url, release, f"shop-{version[-4:]}-{number}"))
+            enough = partial(_profiled, url, version, PODS * seconds / WINDOW_SECONDS)
+            eventually(f"release {release} is profiled", enough, START_SECONDS + 4 * seconds)
+        yield url
+
+
+@contextmanager
+def _pod(folder: Path, url: str, release: int, pod: str) -> Iterator[None]:
+    """A process of the shop and the sidecar beside it."""
+    serve = [sys.executable, "-m", "shop", "--release", str(release)]
+    with running(folder / f"{pod}.log", *serve, cwd=folder) as shop:
+        options = {
+            "--collector": url,
+            "--pid": str(shop.pid),
+            "--service": "shop",
+            "--version": VERSIONS[release - 1],
+            "--pod": pod,
+            "--window-seconds": str(WINDOW_SECONDS),
+            "--spool-dir": str(folder / f"{pod}-spool"),
+            "--listen": "127.0.0.1:0",
+        }
+        argv = sidelight("sidecar", *(text for option in options.items() for text in option))
+        with running(folder / f"{pod}-sidecar.log", *argv) as sidecar:
+            yield
+            assert sidecar.alive(), sidecar.said()
+            sidecar.end()
+
+
+def _profiled(url: str, version: str, windows: float) -> bool:
+    with urllib.request.urlopen(f"{url}/api/v1/services", timeout=30) as answer:
+        services = json.load(answer)["services"]
+    versions = [one for row in services if row["service"] == "shop" for one in row["versions"]]
+    return any(one["version"] == version and one["windows"] >= windows for one in versions)
