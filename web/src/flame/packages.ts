@@ -25,6 +25,13 @@ export function frameParts(text: string): FrameParts {
   };
 }
 
+/** A frame's text as it is when lines are not told apart. */
+export function withoutLine(text: string): string {
+  if (!text.endsWith(")")) return text;
+  const parts = frameParts(text);
+  return parts.line === "" ? text : `${parts.function} (${parts.file})`;
+}
+
 /** The top-level package a frame's file lies in; a file with no folder is a package of its own. */
 export function packageOf(text: string): Package {
   const { file } = frameParts(text);
