@@ -59,15 +59,19 @@ def drawn(
 
 
 def costs(
-    reading: Reading, sides: Sequence[tuple[Windows, Weights]], *, native: Any | None = NATIVE
+    reading: Reading,
+    sides: Sequence[tuple[Windows, Weights]],
+    *,
+    lines: bool = False,
+    native: Any | None = NATIVE,
 ) -> Mapping[str, Sequence[Cost]]:
-    """What each function cost on each of these sides; frames without lines, escaped, in no order."""
+    """What each function (or each of its lines) cost on each of these sides; frames escaped, in no order."""
     if native is not None:
-        canvas = NativeCanvas(native, lines=False)
+        canvas = NativeCanvas(native, lines=lines)
         found = canvas.costs(_numbered(reading, sides, canvas))
         if found is not None:
             return found
-    reference = ReferenceCanvas(reading, lines=False)
+    reference = ReferenceCanvas(reading, lines=lines)
     return reference.costs(_numbered(reading, sides, reference))
 
 
