@@ -1,4 +1,4 @@
-import { frameParts, packageOf, withoutLine } from "./packages.ts";
+import { ownerOf } from "./packages.ts";
 import { regrow } from "./regrow.ts";
 import type { Tree } from "./tree.ts";
 
@@ -11,7 +11,7 @@ export type MergeBy = "function" | "line" | "file" | "package";
  */
 export function mergeBy(tree: Tree, by: MergeBy): Tree {
   if (by === "function" || by === "line" || tree.level.length === 0) return tree;
-  const { names, merged } = renamed(tree, (text) => owner(text, by));
+  const { names, merged } = renamed(tree, (text) => ownerOf(text, by));
   const label: number[] = [];
   const made = regrow(tree, names, (node, at, path) => {
     label[at] = merged[tree.name[node]];
@@ -19,10 +19,6 @@ export function mergeBy(tree: Tree, by: MergeBy): Tree {
     else path.keep(label[at]);
   }, undefined, merged[tree.name[0]]);
   return { ...made, by };
-}
-
-function owner(text: string, by: "file" | "package"): string {
-  return (by === "file" ? frameParts(text).file : packageOf(text).name) || withoutLine(text);
 }
 
 /** Names under which several may be one now, and for each old name which. The root's stays first. */

@@ -40,6 +40,10 @@ export function packageOf(text: string): Package {
   return { name: top, kind: STDLIB.has(top) || file.startsWith("<frozen") ? "stdlib" : "package" };
 }
 
+/** The file or package a frame counts under; a frame without a file counts under its own name. */
+export const ownerOf = (text: string, by: "file" | "package"): string =>
+  (by === "file" ? frameParts(text).file : packageOf(text).name) || withoutLine(text);
+
 // The public names of Python 3.11's sys.stdlib_module_names.
 const STDLIB = new Set((
   "_weakrefset abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 " +

@@ -3,6 +3,7 @@ import { callers, GROW_AT_LEAST } from "./invert.ts";
 import { withoutLine } from "./packages.ts";
 import { regrow } from "./regrow.ts";
 import { totals, type Tree } from "./tree.ts";
+import { narrow, widen } from "./widen.ts";
 
 /** One function from both ends. In both trees it is the root, and its total is that of the stacks that have it. */
 export interface Sandwich {
@@ -15,10 +16,12 @@ export interface Sandwich {
  * callers are those of that frame, and inner frames are among its callees. Null if no frame has that name.
  */
 export function sandwich(tree: Tree, fn: string, divisor: readonly number[], atLeast = GROW_AT_LEAST): Sandwich | null {
-  const one = joined(tree, fn);
+  const one = joined(widen(tree), fn);
   if (!one) return null;
-  const total = meanOf(one.tree.self.map((self) => totals(one.tree.level, self)), divisor);
-  return { callers: callers(one.tree, one.name, total, atLeast), callees: callees(one.tree, one.name) };
+  const sides = tree.self.length;
+  const total = meanOf(one.tree.self.slice(0, sides).map((self) => totals(one.tree.level, self)), divisor);
+  const shown = (half: Tree): Tree => ({ ...narrow(half, sides), by: tree.by });
+  return { callers: shown(callers(one.tree, one.name, total, atLeast)), callees: shown(callees(one.tree, one.name)) };
 }
 
 /** The tree with all frames of the function under its one name, and that name's number. */

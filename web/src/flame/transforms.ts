@@ -1,5 +1,5 @@
 import { findFocus, focusName } from "./focus.ts";
-import { frameParts, packageOf, withoutLine } from "./packages.ts";
+import { ownerOf, withoutLine } from "./packages.ts";
 import { regrow } from "./regrow.ts";
 import { shapeOf, type Tree } from "./tree.ts";
 
@@ -140,8 +140,7 @@ function subjects(tree: Tree, subject: Subject, wanted: string): Uint8Array | nu
 }
 
 function means(text: string, subject: Subject, wanted: string): boolean {
-  if (subject === "file") return frameParts(text).file === wanted;
-  if (subject === "package") return packageOf(text).name === wanted;
+  if (subject !== "function") return ownerOf(text, subject) === wanted;
   return text === wanted || withoutLine(text) === wanted;
 }
 
