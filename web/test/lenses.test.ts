@@ -7,11 +7,13 @@ import { focusWord } from "../src/flame/focus.ts";
 import { invert } from "../src/flame/invert.ts";
 import { look } from "../src/flame/look.ts";
 import { mergeBy } from "../src/flame/merge.ts";
+import { functionMeant, offers, sandwichOf } from "../src/flame/offers.ts";
 import { read, sum } from "../src/flame/reading.ts";
 import { sandwich } from "../src/flame/sandwich.ts";
 import { functionSums } from "../src/flame/sums.ts";
-import { applyTransforms, formatTransforms, parseTransforms, transform, without, withTransform } from "../src/flame/transforms.ts";
+import { applyTransforms, formatTransforms, parseTransforms, transform, transformWords, without, withTransform } from "../src/flame/transforms.ts";
 import { pathTo, shapeOf, totals, type Tree } from "../src/flame/tree.ts";
+import { START, type Place } from "../src/url.ts";
 import { grow, numbers, randomStacks, seeds, summed, told } from "./stacks.ts";
 
 type Node = [level: number, name: string, self: number[], total: number[]];
@@ -201,6 +203,39 @@ test("a function's lines are meant together, and one line can be meant alone", (
   assert.deepEqual(told(applyTransforms(tree, "fold:f (a.py)").tree), [" 2000", "g (b.py:2) 1000"]);
   assert.deepEqual(told(applyTransforms(tree, "drop:f (a.py:3)").tree), ["f (a.py:1);g (b.py:2) 1000"]);
   assert.deepEqual(sandwich(tree, "f (a.py)", [1], 0)?.callees.self.map(sum), [3000]);
+});
+
+test("a name too long for an address is found by its word", () => {
+  const long = `${"x".repeat(2000)} (long.py)`;
+  const like = `${"x".repeat(2000)}y (long.py)`;
+  const tree = grow([{ path: [long, "b"], us: [1000] }, { path: [`${like.slice(0, -1)}:7)`], us: [2000] }], 1);
+  const t = withTransform("", transform("drop", "function", long));
+  assert.ok(t.length < 130);
+  assert.deepEqual(applyTransforms(tree, t).left, [{ samples: 1, of: 3 }]);
+  assert.equal(transformWords(transform("drop", "function", long)), `without ${"x".repeat(80)}…`);
+  const [word, other] = [long, like].map((name) => sandwichOf(name).fn as string);
+  assert.equal(functionMeant(tree.names, word), long);
+  assert.equal(functionMeant(tree.names, other), like);
+  assert.deepEqual(sandwich(tree, word, [1], 0)?.callees.self.map(sum), [1000]);
+  const both = sandwich(tree, other, [1], 0);
+  assert.equal(both && both.callees.names[both.callees.name[0]], like);
+});
+
+test("offers make what they say, and the root has none", () => {
+  const tree = grow([{ path: ["f (a/x.py:1)", "g (b/y.py)"], us: [1000] }], 1);
+  const here: Place = { ...START, page: "service", t: "drop:old" };
+  assert.deepEqual(offers(tree, 0, here), []);
+  const made = offers(tree, 1, here);
+  assert.equal(new Set(made.map(({ label }) => label)).size, made.length);
+  for (const { label, to } of made) {
+    if (to.t === undefined) assert.equal(to.fn, "f (a/x.py)", label);
+    else assert.equal(applyTransforms(tree, to.t).steps.at(-1)?.fate, "made", label);
+  }
+  assert.ok(!offers(tree, 1, { ...here, invert: true }).some(({ to }) => to.t?.includes("path:")));
+  const merged = mergeBy(tree, "package");
+  const fromPackage = offers(merged, 1, here);
+  assert.ok(fromPackage.every(({ to }) => to.t === undefined || applyTransforms(tree, to.t).steps.at(-1)?.fate === "made"));
+  assert.deepEqual(fromPackage.filter(({ to }) => to.t?.includes("drop-package:a")).length, 1);
 });
 
 test("a stack twenty thousand frames deep is transformed, merged and sandwiched", () => {

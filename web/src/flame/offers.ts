@@ -1,5 +1,5 @@
 import type { Place } from "../url.ts";
-import { focusWord } from "./focus.ts";
+import { focusWord, nameWord } from "./focus.ts";
 import { frameParts, packageOf, withoutLine } from "./packages.ts";
 import { transform, withTransform, type Subject, type Verb } from "./transforms.ts";
 import type { Tree } from "./tree.ts";
@@ -12,7 +12,7 @@ export interface Offer {
   readonly to: Partial<Place>;
 }
 
-/** A name's text without its line: what a transform, a sandwich and a list of lines are about. */
+/** A name's text without its line: what a transform is about, and as a word a sandwich and a list of lines. */
 export const functionOf = (tree: Tree, name: number): string => (tree.by ? tree.names[name] : withoutLine(tree.names[name]));
 
 /** What can be done with one node of the shown tree, in the order to show. The root has nothing. */
@@ -53,6 +53,10 @@ export function offersOf(tree: Tree, name: number, here: Place, path = ""): read
   ];
 }
 
-export const sandwichOf = (fn: string): Partial<Place> => ({ view: "sandwich", fn, focus: "", q: "" });
+/** The text of the function that a word in the address means, as these names have it; the word where none does. */
+export const functionMeant = (names: readonly string[], word: string): string =>
+  names.map(withoutLine).find((text) => nameWord(text) === word) ?? word;
 
-export const linesOf = (fn: string): Partial<Place> => ({ view: "lines", fn, focus: "" });
+export const sandwichOf = (fn: string): Partial<Place> => ({ view: "sandwich", fn: nameWord(fn), focus: "", q: "" });
+
+export const linesOf = (fn: string): Partial<Place> => ({ view: "lines", fn: nameWord(fn), focus: "" });

@@ -1,5 +1,6 @@
 import { meanOf } from "./compare.ts";
 import { callers, GROW_AT_LEAST } from "./invert.ts";
+import { nameWord } from "./focus.ts";
 import { withoutLine } from "./packages.ts";
 import { regrow } from "./regrow.ts";
 import { totals, type Tree } from "./tree.ts";
@@ -25,9 +26,12 @@ export function sandwich(tree: Tree, fn: string, divisor: readonly number[], atL
 }
 
 /** The tree with all frames of the function under its one name, and that name's number. */
-function joined(tree: Tree, fn: string): { tree: Tree; name: number } | null {
-  const meant = Uint8Array.from(tree.names, (text) => (text === fn || (tree.by === undefined && withoutLine(text) === fn) ? 1 : 0));
+function joined(tree: Tree, word: string): { tree: Tree; name: number } | null {
+  const means = (text: string) => nameWord(text) === word || (tree.by === undefined && nameWord(withoutLine(text)) === word);
+  const meant = Uint8Array.from(tree.names, (text) => (means(text) ? 1 : 0));
   if (!tree.name.some((name, node) => node > 0 && meant[name] === 1)) return null;
+  const text = tree.names[meant.indexOf(1)];
+  const fn = nameWord(text) === word ? text : withoutLine(text);
   const known = tree.names.indexOf(fn);
   const one = known < 0 ? tree.names.length : known;
   const names = known < 0 ? [...tree.names, fn] : tree.names;

@@ -1,4 +1,4 @@
-import { findFocus, focusName } from "./focus.ts";
+import { findFocus, focusName, nameWord, wordText } from "./focus.ts";
 import { ownerOf, withoutLine } from "./packages.ts";
 import { regrow } from "./regrow.ts";
 import { shapeOf, type Tree } from "./tree.ts";
@@ -58,7 +58,9 @@ function parseOne(text: string): Transform {
 export const formatTransforms = (all: readonly Pick<Transform, "text">[]): string =>
   all.map(({ text }) => text.replaceAll("*", "**")).join("*");
 
-export function transform(verb: Verb, subject: Subject, name: string): Transform {
+/** A transform of frames by their name, path or owner. */
+export function transform(verb: Verb, subject: Subject, about: string): Transform {
+  const name = nameWord(about);
   return { verb, subject, name, text: `${kindOf(verb, subject)}:${name}` };
 }
 
@@ -72,7 +74,7 @@ export const without = (t: string, at: number): string => formatTransforms(parse
 
 /** The words of a transform in the row above the graph. */
 export function transformWords({ verb, subject, name, text }: Transform): string {
-  const what = subject === "package" ? `package ${name}` : name;
+  const what = subject === "package" ? `package ${wordText(name)}` : wordText(name);
   if (verb === "focus") return `focus ${what}`;
   if (verb === "path") return `path ${focusName(name)}`;
   if (verb === "with") return `with ${what}`;
@@ -140,8 +142,8 @@ function subjects(tree: Tree, subject: Subject, wanted: string): Uint8Array | nu
 }
 
 function means(text: string, subject: Subject, wanted: string): boolean {
-  if (subject !== "function") return ownerOf(text, subject) === wanted;
-  return text === wanted || withoutLine(text) === wanted;
+  if (subject !== "function") return nameWord(ownerOf(text, subject)) === wanted;
+  return nameWord(text) === wanted || nameWord(withoutLine(text)) === wanted;
 }
 
 type Has = (node: number) => boolean;

@@ -65,6 +65,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
 
   const whole = reading.us.map((us) => us[top]);
   const heading = (id: string, text: string) => <SortHeading id={id} text={text} sorted={key} number />;
+  const owners = !tree.by && !two;
   const things = tree.by ? KINDS[tree.by] : "functions";
   return (
     <section class="panel functions" aria-label={two ? "Largest changes by function" : "Functions"} onKeyDown={walk}>
@@ -79,7 +80,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
           <thead>
             <tr>
               <SortHeading id="name" text={tree.by === "file" ? "File" : tree.by ? "Package" : "Function"} sorted={key} />
-              {!tree.by && <SortHeading id="package" text="Package" sorted={key} />}
+              {owners && <SortHeading id="package" text="Package" sorted={key} />}
               {two ? (
                 <>{heading("selfa", "Self A")}{heading("selfb", "Self B")}{heading("self", "Δ self")}
                   {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col">Total, in words</th></>
@@ -102,7 +103,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
                     </span>
                   </div>
                 </th>
-                {!tree.by && <td class="package"><bdi>{packageOf(tree.names[sums.name[row]]).name.slice(0, 100)}</bdi></td>}
+                {owners && <td class="package"><bdi>{packageOf(tree.names[sums.name[row]]).name.slice(0, 100)}</bdi></td>}
                 {two ? <Changed sums={sums} row={row} reading={reading} norm={norm} /> : <Spent sums={sums} row={row} whole={whole[0]} />}
               </tr>
             ))}

@@ -30,7 +30,7 @@ export function Lensed({ answer, names }: { answer: FlameAnswer; names: readonly
   return (
     <>
       <LensBar looked={looked} names={names} />
-      {view === "lines" ? <LinesView names={names} />
+      {view === "lines" ? <LinesView tree={tree} names={names} />
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
         : view === "sandwich" ? <SandwichView reading={reading} names={names} />

@@ -1,9 +1,12 @@
+import { useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { LinesAnswer, LinesSide } from "../api/answers.ts";
 import { changeOf, divisors } from "../flame/compare.ts";
-import { sandwichOf } from "../flame/offers.ts";
+import { functionMeant, sandwichOf } from "../flame/offers.ts";
 import { frameParts } from "../flame/packages.ts";
+import { wordText } from "../flame/focus.ts";
+import type { Tree } from "../flame/tree.ts";
 import { changeWords } from "../flame/pictures.ts";
 import { change, place } from "../location.ts";
 import { count, microseconds, percent, plural } from "../numbers.ts";
@@ -15,14 +18,15 @@ import { useKeys } from "./keys.ts";
 import { rangeOf } from "./range.tsx";
 
 /** Where inside one function time is spent, line by line. */
-export function LinesView({ names }: { names: readonly string[] }) {
+export function LinesView({ tree, names }: { tree: Tree; names: readonly string[] }) {
   const here = place.value;
+  const whose = useMemo(() => functionMeant(tree.names, here.fn), [tree, here.fn]);
   const range = rangeOf(here);
-  const { function: name, file } = frameParts(here.fn);
+  const { function: name, file } = frameParts(whose);
   const scope = names.length === 2 ? comparison(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const about = here.fn !== "" && (here.by === "function" || here.by === "line");
   const asked = useAnswer<LinesAnswer>(about ? apiUrl("lines", { ...scope, function: name, file }) : null);
-  useKeys({ s: () => { if (about) change(sandwichOf(here.fn)); } });
+  useKeys({ s: () => { if (about) change(sandwichOf(whose)); } });
   if (!about) {
     return (
       <div class="card zero">
@@ -35,8 +39,8 @@ export function LinesView({ names }: { names: readonly string[] }) {
   return (
     <section class="panel lines" aria-label="Lines of one function">
       <div class="tools">
-        <h2><bdi>{here.fn.slice(0, 300)}</bdi></h2>
-        <Link to={{ ...here, ...sandwichOf(here.fn) }} class="button" title="s">Callers and callees</Link>
+        <h2><bdi>{whose.slice(0, 300)}</bdi></h2>
+        <Link to={{ ...here, ...sandwichOf(whose) }} class="button" title="s">Callers and callees</Link>
         <button type="button" onClick={() => change({ view: "table", fn: "" })}>Other function</button>
       </div>
       <Show asked={asked} what="the lines">{(answer) => <LineTable answer={answer} names={names} />}</Show>
@@ -48,7 +52,7 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
   const { t, norm } = place.value;
   const { sides, line, file } = answer;
   if (line.length === 0) {
-    return <p class="missing" role="status"><bdi><code>{place.value.fn.slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;
+    return <p class="missing" role="status"><bdi><code>{wordText(place.value.fn).slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;
   }
   const two = names.length === 2;
   const divisor = divisors(norm, sides.map((side) => side.pod_seconds), sides.map((side) => side.seconds * 1e6));

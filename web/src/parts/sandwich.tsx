@@ -1,5 +1,5 @@
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
-import { findFocus, focusWord } from "../flame/focus.ts";
+import { findFocus, focusWord, wordText } from "../flame/focus.ts";
 import { functionOf, linesOf, sandwichOf } from "../flame/offers.ts";
 import { describe, sentence } from "../flame/pictures.ts";
 import { added, countBefore, markChanges, type Reading } from "../flame/reading.ts";
@@ -38,11 +38,11 @@ export function ChooseFunction({ reading, names, what }: { reading: Reading; nam
     <>
       {fn !== "" && (
         <p class="missing" role="status">
-          <bdi><code>{fn.slice(0, 200)}</code></bdi> is not in this profile{place.value.t !== "" && " as these transforms leave it"}.
+          <bdi><code>{wordText(fn).slice(0, 200)}</code></bdi> is not in this profile{place.value.t !== "" && " as these transforms leave it"}.
         </p>
       )}
       <p class="quiet">Choose a function to {what}.</p>
-      <Functions reading={reading} names={names} pick={(chosen) => change({ fn: chosen, q: "", focus: "" })} />
+      <Functions reading={reading} names={names} pick={(chosen) => change({ ...sandwichOf(chosen), view: place.peek().view })} />
     </>
   );
 }
@@ -50,7 +50,8 @@ export function ChooseFunction({ reading, names, what }: { reading: Reading; nam
 type Part = "callers" | "callees";
 
 function Halves({ whole, callers, callees, names }: { whole: Reading; callers: Reading; callees: Reading; names: readonly string[] }) {
-  const { fn, focus: word, q, norm } = place.value;
+  const { focus: word, q, norm } = place.value;
+  const whose = functionOf(callees.tree, callees.tree.name[0]);
   const up = word.startsWith(UP);
   const parts = { callers: useHalf(callers, up ? word.slice(1) : "", q), callees: useHalf(callees, up ? "" : word, q) };
   const [active, activate] = useState<Part>(up ? "callers" : "callees");
@@ -89,10 +90,10 @@ function Halves({ whole, callers, callees, names }: { whole: Reading; callers: R
   return (
     <section class="panel sandwich" aria-label="Sandwich">
       <div class="tools">
-        <h2><bdi>{fn.slice(0, 300)}</bdi></h2>
+        <h2><bdi>{whose.slice(0, 300)}</bdi></h2>
         <button type="button" onClick={() => change({ fn: "", focus: "", q: "" })}>Other function</button>
-        {!tree.by && <Link to={{ ...place.value, ...linesOf(fn) }} class="button" title="l">Lines</Link>}
-        <CopyButton text={() => fn} what="Name">Copy name</CopyButton>
+        {!tree.by && <Link to={{ ...place.value, ...linesOf(whose) }} class="button" title="l">Lines</Link>}
+        <CopyButton text={() => whose} what="Name">Copy name</CopyButton>
         <span class="gap" />
         <SearchBox />
         <span class="matched" role="status">{q === "" ? "" : plural(parts.callers.hits + parts.callees.hits, "frame")}</span>
@@ -109,7 +110,7 @@ function Halves({ whole, callers, callees, names }: { whole: Reading; callers: R
         <div class="acts">
           <button type="button" onClick={() => zoom(active, at.selected)} disabled={at.selected === at.focus} title="Enter">Zoom in</button>
           <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
-          <button type="button" disabled={fnAt === fn} title="s" onClick={() => change(sandwichOf(fnAt))}>Sandwich of it</button>
+          <button type="button" disabled={fnAt === whose} title="s" onClick={() => change(sandwichOf(fnAt))}>Sandwich of it</button>
         </div>
       </div>
       <p class="unseen" role="status" aria-live="polite">{active === "callers" ? "Caller" : "Callee"} {sentence(about)}</p>

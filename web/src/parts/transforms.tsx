@@ -8,36 +8,36 @@ import { Segments } from "./basics.tsx";
 
 /** What frames are told apart by, the transforms in force, and what they did to the samples. */
 export function LensBar({ looked, names }: { looked: Looked; names: readonly string[] }) {
-  const { by, t } = place.value;
+  const { by, t, collapse } = place.value;
   return (
     <div class="lensbar">
       <span class="quiet" aria-hidden="true">Frames by</span>
       <Segments<MergeBy> label="Frames by" value={by} choose={(next) => change({ by: next, focus: "", fn: "" })}
         options={[["function", "Function"], ["line", "Line", "Tell a function's lines apart"], ["file", "File"], ["package", "Package"]]} />
-      {t === "" ? null : <Breadcrumb looked={looked} names={names} />}
+      {t === "" && !collapse ? null : <Breadcrumb looked={looked} names={names} />}
     </div>
   );
 }
 
 function Breadcrumb({ looked, names }: { looked: Looked; names: readonly string[] }) {
-  const { t } = place.value;
+  const { t, collapse } = place.value;
   const row = useRef<HTMLElement>(null);
   const removed = useRef(false);
   // The button that was pressed is gone: the keyboard goes on from the first that is left.
   useLayoutEffect(() => {
     if (removed.current) row.current?.querySelector("button")?.focus();
     removed.current = false;
-  }, [t]);
-  const go = (next: string) => {
+  }, [t, collapse]);
+  const go = (next: string, repeats = collapse) => {
     removed.current = true;
-    change({ t: next, focus: "" });
+    change({ t: next, collapse: repeats, focus: "" });
   };
   const idle = looked.steps.filter(({ fate }) => fate !== "made");
   return (
     <>
       <nav class="transforms" aria-label="Transforms" ref={row}>
         <span class="quiet">Transforms:</span>
-        <button type="button" title="Remove all transforms" onClick={() => go("")}>all</button>
+        <button type="button" title="Remove all transforms" onClick={() => go("", false)}>all</button>
         <ol>
           {looked.steps.map(({ transform, fate }, at) => (
             <li key={`${at} ${transform.text}`}>
@@ -48,13 +48,20 @@ function Breadcrumb({ looked, names }: { looked: Looked; names: readonly string[
               </button>
             </li>
           ))}
+          {collapse && (
+            <li>
+              <button type="button" title="Remove: collapse recursion (r)" onClick={() => go(t, false)}>
+                collapse recursion<span class="unseen">, remove</span> <span aria-hidden="true">×</span>
+              </button>
+            </li>
+          )}
         </ol>
       </nav>
       <p class="left" role="status">{leftWords(looked, names)}</p>
       {idle.length > 0 && (
         <ul class="notices">
-          {idle.map(({ transform, fate }) => (
-            <li key={transform.text}>
+          {idle.map(({ transform, fate }, at) => (
+            <li key={`${at} ${transform.text}`}>
               <bdi><code>{transformWords(transform).slice(0, 200)}</code></bdi>{" "}
               {fate === "unknown" ? "is no transform that these pages know, so it does nothing." : "finds nothing in this profile, so it does nothing."}
             </li>
