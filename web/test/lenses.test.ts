@@ -11,7 +11,7 @@ import { functionMeant, offers, sandwichOf } from "../src/flame/offers.ts";
 import { read, sum } from "../src/flame/reading.ts";
 import { sandwich } from "../src/flame/sandwich.ts";
 import { functionSums } from "../src/flame/sums.ts";
-import { applyTransforms, formatTransforms, parseTransforms, transform, transformWords, without, withTransform } from "../src/flame/transforms.ts";
+import { applyTransforms, formatTransforms, MOST_TRANSFORMS, parseTransforms, transform, transformWords, without, withTransform } from "../src/flame/transforms.ts";
 import { pathTo, shapeOf, totals, type Tree } from "../src/flame/tree.ts";
 import { START, type Place } from "../src/url.ts";
 import { grow, numbers, randomStacks, seeds, summed, told } from "./stacks.ts";
@@ -190,6 +190,13 @@ test("what is not understood and what is not there do nothing and say so", () =>
   assert.deepEqual(made.steps.map(({ fate }) => fate), ["unknown", "unknown", "unknown", "unknown", "unknown", "missing", "missing", "made"]);
   assert.deepEqual(told(made.tree), ["b 1000"]);
   assert.deepEqual(made.left, [{ samples: 0, of: 1 }]);
+});
+
+test("an address with thousands of transforms makes the first and says which it did not", () => {
+  const tree = grow([{ path: ["a", "b"], us: [1000] }], 1);
+  const made = applyTransforms(tree, `${"with:a*".repeat(MOST_TRANSFORMS)}drop:a`);
+  assert.deepEqual(made.steps.map(({ fate }) => fate), [...Array.from({ length: MOST_TRANSFORMS }, () => "made"), "beyond"]);
+  assert.deepEqual(told(made.tree), ["a;b 1000"]);
 });
 
 test("leaving out everything leaves an empty tree and says how much it was", () => {

@@ -1,6 +1,6 @@
 """The lines of one function: what ended in each, and what it cost with what it called from there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
@@ -51,10 +51,14 @@ def function_lines(
     """The `limit` heaviest lines of a function; `lines` says how many there are."""
     chosen = choose_all(reading, sides)
     weighed = [(windows, weigh(sums(reading, windows), kind)) for windows in chosen]
-    frame = Frame(function, file).text
+    frame = escape(Frame(function, file).text)
     none = (Cost(),) * len(sides)
-    whole = costs(reading, weighed).get(escape(frame), none)
-    found = _lines_of(frame, costs(reading, weighed, lines=True)) if any(map(_seen, whole)) else {}
+    whole = costs(reading, weighed, begin=frame).get(frame, none)
+    # With a line there is more text before the last bracket.
+    all_lines = (
+        costs(reading, weighed, lines=True, begin=frame.removesuffix(")")) if any(map(_seen, whole)) else {}
+    )
+    found = {_line(text): own for text, own in all_lines.items() if without_line(text) == frame}
     heaviest = sorted(found, key=lambda line: (-max(one.total_ns for one in found[line]), line))[:limit]
     shown = sorted(heaviest)
     return {
@@ -83,10 +87,9 @@ def function_lines(
     }
 
 
-def _lines_of(frame: str, found: Mapping[str, Sequence[Cost]]) -> dict[int, Sequence[Cost]]:
-    """The costs of the lines of a frame that is given without one."""
-    texts = ((unescape(text), cost) for text, cost in found.items() if without_line(text) == escape(frame))
-    return {Frame.parse(text).line if text != frame else 0: cost for text, cost in texts}
+def _line(text: str) -> int:
+    """The line that an escaped frame names, 0 without one."""
+    return Frame.parse(unescape(text)).line if without_line(text) != text else 0
 
 
 def _seen(cost: Cost) -> bool:

@@ -85,8 +85,11 @@ export function transformWords({ verb, subject, name, text }: Transform): string
   return verb === "collapse" ? `recursion of ${what}` : text;
 }
 
-/** What became of one transform: made, not understood, or about a name this tree does not have. */
-export type Fate = "made" | "unknown" | "missing";
+/** What became of one transform: made, not understood, about a name this tree does not have, or one too many. */
+export type Fate = "made" | "unknown" | "missing" | "beyond";
+
+/** An address can name thousands; each of them walks the whole tree. */
+export const MOST_TRANSFORMS = 64;
 
 /** Samples and microseconds of one side that transforms left out, and of how many. */
 export interface LeftOut {
@@ -106,8 +109,9 @@ export function applyTransforms(tree: Tree, t: string): Transformed {
   const steps: { transform: Transform; fate: Fate }[] = [];
   let at = tree;
   for (const each of parseTransforms(t)) {
-    const next = each.verb === "" ? null : apply(at, each);
-    steps.push({ transform: each, fate: each.verb === "" ? "unknown" : next ? "made" : "missing" });
+    const beyond = steps.length >= MOST_TRANSFORMS;
+    const next = each.verb === "" || beyond ? null : apply(at, each);
+    steps.push({ transform: each, fate: beyond ? "beyond" : each.verb === "" ? "unknown" : next ? "made" : "missing" });
     at = next ?? at;
   }
   const left = tree.samples.map((column, side) => {

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Looked } from "../flame/look.ts";
 import type { MergeBy } from "../flame/merge.ts";
-import { transformWords, without } from "../flame/transforms.ts";
+import { MOST_TRANSFORMS, transformWords, without, type Fate } from "../flame/transforms.ts";
 import { change, place } from "../location.ts";
 import { count, percent } from "../numbers.ts";
 import { Segments } from "./basics.tsx";
@@ -63,7 +63,7 @@ function Breadcrumb({ looked, names }: { looked: Looked; names: readonly string[
           {idle.map(({ transform, fate }, at) => (
             <li key={`${at} ${transform.text}`}>
               <bdi><code>{transformWords(transform).slice(0, 200)}</code></bdi>{" "}
-              {fate === "unknown" ? "is no transform that these pages know, so it does nothing." : "finds nothing in this profile, so it does nothing."}
+              {IDLE[fate]}, so it does nothing.
             </li>
           ))}
         </ul>
@@ -71,6 +71,13 @@ function Breadcrumb({ looked, names }: { looked: Looked; names: readonly string[
     </>
   );
 }
+
+const IDLE: Readonly<Record<Fate, string>> = {
+  made: "",
+  unknown: "is no transform that these pages know",
+  missing: "finds nothing in this profile",
+  beyond: `is beyond the first ${MOST_TRANSFORMS}`,
+};
 
 /** What transforms left out, in words; nothing when they left nothing out. */
 function leftWords({ left }: Looked, names: readonly string[]): string {
