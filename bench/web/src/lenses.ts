@@ -37,7 +37,7 @@ const WAYS: Record<string, (tree: Tree, fn: string) => unknown> = {
   "drop one function": (tree, fn) => applyTransforms(tree, `drop:${fn}`),
   "focus, then fold a package": (tree, fn) => applyTransforms(tree, `focus:${fn}*fold-package:package7`),
   sandwich: (tree, fn) => sandwich(tree, fn, [1]),
-  "table, 900 functions": (tree) => ranked(functionSums(tree, shapeOf(tree.level)), tree.names, [1], "-self", null),
+  "table, 900 functions": (tree) => ranked(functionSums(tree, shapeOf(tree.level)), tree.names, [1], "-self"),
 };
 
 const median = (times: number[]) => times.sort((a, b) => a - b)[times.length >> 1];

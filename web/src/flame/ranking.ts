@@ -10,18 +10,14 @@ export function changeIn(sums: FunctionSums, row: number, divisor: readonly numb
 }
 
 /**
- * The rows of a table of functions that match, in the order that `sort` names: a column after `-` (largest
+ * The rows of a table of functions that are kept, in the order that `sort` names: a column after `-` (largest
  * first) or `+`. Columns are `name`, `package`, `self` and `total`; of two sides these are the sizes of the
  * differences, and `selfa`, `selfb`, `totala`, `totalb` are the sides'. Equal rows stand by name.
  */
 export function ranked(
-  sums: FunctionSums, names: readonly string[], divisor: readonly number[], sort: string, matches: ((name: string) => boolean) | null,
+  sums: FunctionSums, names: readonly string[], divisor: readonly number[], sort: string, keep: (row: number) => boolean = () => true,
 ): Int32Array {
-  const rows: number[] = [];
-  sums.name.forEach((name, row) => {
-    if (!matches || matches(names[name])) rows.push(row);
-  });
-  const byName = Int32Array.from(rows).sort((a, b) => order(names[sums.name[a]], names[sums.name[b]]));
+  const byName = Int32Array.from(sums.name.keys()).filter(keep).sort((a, b) => order(names[sums.name[a]], names[sums.name[b]]));
   const sign = sort.startsWith("-") ? -1 : 1;
   const column = sort.slice(1);
   if (column === "name") return sign === 1 ? byName : byName.reverse();

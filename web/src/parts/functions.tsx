@@ -34,7 +34,10 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
   const top = Math.max(findFocus(tree, word), 0);
   const sums = useMemo(() => functionSums(tree, reading.shape, top), [reading, top]);
   const key = sort || "-self";
-  const listed = useMemo(() => ranked(sums, tree.names, reading.divisor, key, matcher(q)), [sums, q, key]);
+  const listed = useMemo(() => {
+    const matches = matcher(q);
+    return ranked(sums, tree.names, reading.divisor, key, (row) => !matches || matches(tree.names[sums.name[row]]));
+  }, [sums, q, key]);
   const { box, shown, look, go } = useRows(listed.length, ROW, listed);
   const [menu, open] = useState<OpenMenu | null>(null);
   const nameAt = (at: number) => sums.name[listed[at]];

@@ -1,7 +1,8 @@
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
 import { look } from "../flame/look.ts";
-import { read } from "../flame/reading.ts";
+import { read, type Reading } from "../flame/reading.ts";
 import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import type { Place } from "../url.ts";
@@ -15,8 +16,13 @@ import { LensBar } from "./transforms.tsx";
 export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, string> =>
   ({ lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && type === "wall" ? "1" : "" });
 
-/** A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left. */
-export function Lensed({ answer, names }: { answer: FlameAnswer; names: readonly string[] }) {
+/**
+ * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
+ * `below` stands under a flame graph and is given what it shows.
+ */
+export function Lensed({ answer, names, below }: {
+  answer: FlameAnswer; names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
+}) {
   const { t, by, invert, collapse, view } = place.value;
   const norm = names.length === 1 ? "rate" : place.value.norm;
   const tree = useMemo(() => treeOf(answer), [answer]);
@@ -34,7 +40,7 @@ export function Lensed({ answer, names }: { answer: FlameAnswer; names: readonly
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
         : view === "sandwich" ? <SandwichView reading={reading} names={names} />
-        : <FlamePanel reading={reading} names={names} />}
+        : <><FlamePanel reading={reading} names={names} />{below?.(reading)}</>}
     </>
   );
 }

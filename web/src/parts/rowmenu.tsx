@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Offer } from "../flame/offers.ts";
 import { change } from "../location.ts";
+import { copy } from "./copying.tsx";
 
 export interface OpenMenu {
   readonly title: string;
@@ -45,6 +46,7 @@ export function RowMenu({ menu, close }: { menu: OpenMenu; close: () => void }) 
             <bdi>{label}</bdi>{key !== "" && <kbd aria-hidden="true">{key}</kbd>}
           </button>
         ))}
+        <button type="button" role="menuitem" onClick={() => { close(); void copy(menu.title, "Name"); }}>Copy name<kbd aria-hidden="true">c</kbd></button>
       </div>
     </div>
   );
