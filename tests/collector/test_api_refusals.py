@@ -27,7 +27,7 @@ async def test_an_unknown_parameter_is_refused_by_name_with_those_that_exist(cli
     status, body = await refused(client, "flamegraph", form="-15m")
     assert (status, body["error"]) == (400, "bad_parameter")
     assert "'form'" in body["message"]
-    assert body["hint"] == "The parameters are: from, lines, nodes, query, type, until."
+    assert body["hint"] == "The parameters are: from, lines, nodes, query, states, type, until."
 
 
 async def test_a_parameter_given_twice_is_refused(client: Client) -> None:
@@ -44,6 +44,8 @@ async def test_a_parameter_given_twice_is_refused(client: Client) -> None:
         ("flamegraph", "nodes", "-1"),
         ("flamegraph", "nodes", "many"),
         ("flamegraph", "lines", "yes"),
+        ("compare", "states", "idle"),
+        ("lines", "limit", "0"),
         ("timeline", "step", "0"),
         ("timeline", "step", "1y"),
         ("top", "by", "name"),

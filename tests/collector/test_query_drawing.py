@@ -136,7 +136,9 @@ def test_any_stacks_cost_what_they_do_by_the_reference_unless_they_are_too_heavy
 def both(reading: Reading, *selectors: str, lines: bool = False, most: int = 10**6) -> list[Drawn]:
     chosen = [choose(reading, question(selector)) for selector in selectors]
     sides = [(one, weigh(sums(reading, one), ProfileType.WALL)) for one in chosen]
-    assert costs(reading, sides, native=NATIVE) == costs(reading, sides, native=None)
+    for begin in ("", "main", "a (a"):
+        found = [costs(reading, sides, lines=lines, begin=begin, native=native) for native in (NATIVE, None)]
+        assert found[0] == found[1]
     return [drawn(reading, sides, lines=lines, most=most, native=native) for native in (NATIVE, None)]
 
 

@@ -133,7 +133,7 @@ def test_the_table_has_the_graphs_numbers_and_leads_back_to_it(shop: str, open_p
     expect(rows.first).to_contain_text("loop jinja2/runtime.py")
     assert [re.sub(r"\s+", " ", text) for text in rows.all_inner_texts()][
         1
-    ] == "query shop/db.py 3.60 s 37.5 % 3.60 s 37.5 %"
+    ] == "query shop/db.py sandwich ⋯ shop 3.60 s 37.5 % 3.60 s 37.5 %"
     page.get_by_role("button", name="Total").click()
     expect(rows.first).to_contain_text("handle shop/views.py")
     page.get_by_role("button", name="query shop/db.py").click()
@@ -156,7 +156,7 @@ def test_names_sort_from_a_and_numbers_from_the_largest(shop: str, open_page: Op
 def test_lines_are_told_apart_when_asked(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     assert sum(line.startswith("2 handle") for line in outline(page)) == 1
-    page.get_by_role("button", name="Lines").click()
+    page.get_by_role("group", name="Frames by").get_by_role("button", name="Line").click()
     eventually("lines are drawn", lambda: any(line.endswith("views.py:44)") for line in outline(page)))
     assert [line for line in outline(page) if line.startswith("2 handle")] == [
         "2 handle (shop/views.py:40)", "2 handle (shop/views.py:41)", "2 handle (shop/views.py:44)",

@@ -1,11 +1,11 @@
 import type { Norm } from "./flame/compare.ts";
+import type { MergeBy } from "./flame/merge.ts";
 import { without } from "./selectors.ts";
 
 export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "captures" | "capture" | "settings" | "unknown";
 export type ProfileType = "wall" | "cpu" | "gil";
-export type ViewName = "flame" | "table" | "sides" | "sandwich";
+export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
 export type ColourBy = "package" | "state" | "self";
-export type MergeBy = "function" | "line" | "file" | "package";
 export type HeatRows = "pods" | "hours" | "offset";
 export type Theme = "" | "light" | "dark";
 
@@ -32,7 +32,7 @@ export interface Place {
   /** A call path (see flame/focus). */
   readonly focus: string;
   readonly q: string;
-  /** The function a sandwich is about, as frames name it. */
+  /** The function that a sandwich or a list of lines is about, as frames name it. */
   readonly fn: string;
   /** Transforms in the order in which they are made (see flame/transforms). */
   readonly t: string;
@@ -47,7 +47,6 @@ export interface Place {
   readonly sort: string;
   readonly invert: boolean;
   readonly collapse: boolean;
-  readonly lines: boolean;
   readonly nodes: "" | "all";
   readonly theme: Theme;
   readonly keys: boolean;
@@ -57,7 +56,7 @@ export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
   a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
   fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", rows: "pods", sort: "",
-  invert: false, collapse: false, lines: false, nodes: "", theme: "", keys: true,
+  invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 
 type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
@@ -65,7 +64,7 @@ type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
 const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   type: ["wall", "cpu", "gil"],
   norm: ["rate", "share"],
-  view: ["flame", "table", "sides", "sandwich"],
+  view: ["flame", "table", "sides", "sandwich", "lines"],
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
   rows: ["pods", "hours", "offset"],
@@ -85,6 +84,8 @@ export function parsePlace(path: string, search: string): Place {
     if (typeof START[name] === "boolean") place[name] = value === "1";
     else if (CHOICES[name]?.includes(value) ?? true) place[name] = value;
   }
+  // Addresses from before frames could be merged by more than lines.
+  if (given.get("lines") === "1" && !given.has("by")) place.by = "line";
   return place as unknown as Place;
 }
 
@@ -133,8 +134,8 @@ function decode(part: string): string {
  * is not. Where sides are compared they say the version, so a filter by version does not come along.
  */
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
-  const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, lines, theme, keys } = place;
-  const kept = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, lines, theme, keys };
+  const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, by, theme, keys } = place;
+  const kept = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, by, theme, keys };
   const to = { ...START, ...kept, page, ...changes };
   return page === "compare" || to.a !== "" ? { ...to, query: without(to.query, "version") } : to;
 }

@@ -50,6 +50,7 @@ const USED: Record<Exclude<ViewName, "sandwich">, string> = {
   flame: "Width is the mean of A and B, colour their difference; both use",
   sides: "Each graph is as wide as its own side's total; differences use",
   table: "Numbers are",
+  lines: "Times are each side's own; the words use",
 };
 
 const DIFFERENCE = { rate: "", share: " Δ is in percentage points (pp)." };

@@ -18,10 +18,10 @@ test("a place written as an address is read back the same", () => {
     const place: Place = {
       page: one(["service", "compare", "depth", "heatmap"] as const), service: text() || "s", capture: "", type: one(["wall", "cpu", "gil"] as const),
       from: text(), until: text(), query: text(), a: text(), b: text(), a_from: text(), a_until: text(), b_from: text(), b_until: text(),
-      norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich"] as const), focus: text(), q: text(), sort: text(),
+      norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
       fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
       sig: next() < 0.5, depth_from: text(), depth_until: text(), rows: one(["pods", "hours", "offset"] as const),
-      invert: next() < 0.5, collapse: next() < 0.5, lines: next() < 0.5, nodes: one(["", "all"] as const),
+      invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
     };
     const at = new URL(formatPlace(place), "http://collector");
@@ -39,6 +39,13 @@ test("an address that says nothing is the start, and nonsense falls back to it",
   assert.equal(formatPlace({ ...START, page: "capture", capture: "c_1" }), "/captures/c_1");
   assert.equal(formatPlace({ ...START, page: "settings" }), "/settings");
   assert.equal(parsePlace("/s/%E0%A4%A", "").service, "%E0%A4%A");
+});
+
+test("an address from when lines were a switch still tells lines apart", () => {
+  assert.equal(parsePlace("/s/x", "?lines=1").by, "line");
+  assert.equal(parsePlace("/s/x", "?lines=1&by=file").by, "file");
+  assert.equal(parsePlace("/s/x", "?lines=0").by, "function");
+  assert.equal(formatPlace(parsePlace("/s/x", "?lines=1")), "/s/x?by=line");
 });
 
 test("another page keeps what is seen and drops how it was read", () => {

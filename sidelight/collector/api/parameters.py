@@ -69,6 +69,10 @@ class Parameters:
             raise BadParameter.value(name, word, f"one of {', '.join(words)}")
         return word
 
+    def text(self, name: str) -> str:
+        """Any text, empty if it is left out."""
+        return self._given.get(name, "")
+
     def switch(self, name: str, *, default: bool) -> bool:
         text = self._given.get(name, "1" if default else "0")
         if text not in _SWITCH:

@@ -19,6 +19,7 @@ from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, folded, speedscope, svg
 from sidelight.collector.query.flame import Flame, flame
+from sidelight.collector.query.lines import function_lines
 from sidelight.collector.query.listing import label_names, label_values, services
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
@@ -30,6 +31,7 @@ from sidelight.stacks.svg_script import SCRIPT
 
 PREFIX: Final = "/api/v1"
 DEFAULT_ROWS: Final = 100
+DEFAULT_LINES: Final = 1000
 _DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()
 SVG_POLICY: Final = (
     f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; sandbox allow-scripts"
@@ -41,10 +43,11 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/labels": RANGE,
     "/labels/{name}/values": RANGE,
     "/timeline": (*RANGE, "type", "step"),
-    "/flamegraph": (*RANGE, "type", "nodes", "lines"),
-    "/compare": (*RANGE, *SIDES, "type", "nodes", "lines"),
+    "/flamegraph": (*RANGE, "type", "nodes", "lines", "states"),
+    "/compare": (*RANGE, *SIDES, "type", "nodes", "lines", "states"),
     "/depth": (*RANGE, *SIDES, "type"),
     "/top": (*RANGE, *SIDES, "type", "by", "limit"),
+    "/lines": (*RANGE, *SIDES, "type", "function", "file", "limit"),
     "/export": (*RANGE, "type", "format", "lines", "states"),
     "/export/{name}.speedscope.json": (*RANGE, "type", "lines"),
     "/status": (),
@@ -79,6 +82,7 @@ def routes(
         "/compare": api.compare,
         "/depth": api.depth,
         "/top": api.top,
+        "/lines": api.lines,
         "/export": api.export,
         "/export/{name}.speedscope.json": api.export_for_speedscope,
         "/status": api.status,
@@ -149,6 +153,22 @@ class _Api:
             lambda: partial(functions, sides=given.one_or_two(), kind=kind, by=by, limit=limit),
         )
 
+    async def lines(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/lines")
+        kind, limit = given.kind(), given.limit(DEFAULT_LINES)
+        function, file = given.text("function"), given.text("file")
+        return await self._answer(
+            request,
+            lambda: partial(
+                function_lines,
+                sides=given.one_or_two(),
+                kind=kind,
+                function=function,
+                file=file,
+                limit=limit,
+            ),
+        )
+
     async def export(self, request: web.Request) -> web.Response:
         given = self._read(request, "/export")
         kind, wanted = given.kind(), given.word("format", ("folded", "speedscope", "svg"))
@@ -197,12 +217,12 @@ class _Api:
         return Parameters(request.query, PARAMETERS[path], self._limits, now_ns)
 
     async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
-        kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
-        most = self._limits.max_nodes
+        kind, nodes, most = given.kind(), given.nodes(), self._limits.max_nodes
+        lines, states = given.switch("lines", default=False), given.switch("states", default=False)
 
         def drawn() -> partial[Flame]:
             sides = given.sides() if two else [given.question()]
-            return partial(flame, sides=sides, kind=kind, lines=lines, nodes=nodes, most=most)
+            return partial(flame, sides=sides, kind=kind, lines=lines, nodes=nodes, most=most, states=states)
 
         return await self._answer(request, drawn)
 

@@ -59,16 +59,24 @@ def drawn(
 
 
 def costs(
-    reading: Reading, sides: Sequence[tuple[Windows, Weights]], *, native: Any | None = NATIVE
+    reading: Reading,
+    sides: Sequence[tuple[Windows, Weights]],
+    *,
+    lines: bool = False,
+    begin: str = "",
+    native: Any | None = NATIVE,
 ) -> Mapping[str, Sequence[Cost]]:
-    """What each function cost on each of these sides; frames without lines, escaped, in no order."""
+    """What each function (or each of its lines) cost on each of these sides; frames escaped, in no order.
+
+    Only those that begin with `begin`.
+    """
     if native is not None:
-        canvas = NativeCanvas(native, lines=False)
-        found = canvas.costs(_numbered(reading, sides, canvas))
+        canvas = NativeCanvas(native, lines=lines)
+        found = canvas.costs(_numbered(reading, sides, canvas), begin)
         if found is not None:
             return found
-    reference = ReferenceCanvas(reading, lines=False)
-    return reference.costs(_numbered(reading, sides, reference))
+    reference = ReferenceCanvas(reading, lines=lines)
+    return reference.costs(_numbered(reading, sides, reference), begin)
 
 
 def _numbered(reading: Reading, sides: Sequence[tuple[Windows, Weights]], pool: Pool) -> list[Side]:
@@ -102,9 +110,10 @@ class ReferenceCanvas(Spelled):
             dropped,
         )
 
-    def costs(self, sides: Sequence[Side]) -> Mapping[str, Sequence[Cost]]:
+    def costs(self, sides: Sequence[Side], begin: str = "") -> Mapping[str, Sequence[Cost]]:
         """What frames cost on sides."""
-        return top([pooled(self._reading, self, *side) for side in sides])
+        found = top([pooled(self._reading, self, *side) for side in sides])
+        return {text: own for text, own in found.items() if text.startswith(begin)}
 
 
 class NativeCanvas:
@@ -131,10 +140,12 @@ class NativeCanvas:
         found = self._pool.draw(_columns(sides), most)
         return None if found is None else Drawn(*found)
 
-    def costs(self, sides: Sequence[Side]) -> Mapping[str, Sequence[Cost]] | None:
+    def costs(self, sides: Sequence[Side], begin: str = "") -> Mapping[str, Sequence[Cost]] | None:
         """What frames cost on sides; None if they are too heavy."""
         found = self._pool.costs(_columns(sides))
-        return None if found is None else {text: tuple(Cost(*one) for one in own) for text, own in found}
+        if found is None:
+            return None
+        return {text: tuple(Cost(*one) for one in own) for text, own in found if text.startswith(begin)}
 
 
 def _columns(sides: Sequence[Side]) -> list[tuple[memoryview, memoryview, memoryview]]:

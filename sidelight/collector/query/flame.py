@@ -1,23 +1,30 @@
 """The flame graph answer: one side or two, in columns, pruned for drawing only."""
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.drawing import drawn
-from sidelight.collector.query.frames import weigh
+from sidelight.collector.query.drawing import Drawn, drawn
+from sidelight.collector.query.frames import STATES_OF, Weights, weigh
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
-from sidelight.collector.query.windows import Question, choose_all
+from sidelight.collector.query.windows import Question, Windows, choose_all
+from sidelight.collector.store.tables import STATES
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import unescape
 
 
-class FlameSide(SideNumbers):
-    """One side's numbers, and for each node what ended exactly there."""
+class SelfColumns(TypedDict):
+    """For each node what ended exactly there, and by state if that was asked for."""
 
     self_samples: Sequence[int]
     self_us: Sequence[int]
+    self_samples_by_state: NotRequired[dict[str, Sequence[int]]]
+    self_us_by_state: NotRequired[dict[str, Sequence[int]]]
+
+
+class FlameSide(SideNumbers, SelfColumns):
+    """One side's numbers and columns."""
 
 
 class Pruned(TypedDict):
@@ -48,12 +55,17 @@ def flame(
     lines: bool,
     nodes: int | None,
     most: int,
+    states: bool = False,
 ) -> Flame:
-    """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`."""
+    """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`.
+
+    With `states` each state is drawn as a side of its own, so that a node heavy in one of them is kept.
+    """
     chosen = choose_all(reading, sides)
     limit = min(nodes or most, most)
-    weighed = [(windows, weigh(sums(reading, windows), kind)) for windows in chosen]
+    weighed = [each for windows in chosen for each in _weighed(reading, windows, kind, states=states)]
     tree = drawn(reading, weighed, lines=lines, most=limit)
+    columns = len(weighed) // len(chosen)
     reading.deadline.remaining()
     return {
         "type": kind.value,
@@ -62,11 +74,34 @@ def flame(
         "level": tree.level,
         "name": tree.name,
         "sides": [
-            {**side(question, windows, kind), "self_samples": samples, "self_us": microseconds}
-            for question, windows, samples, microseconds in zip(
-                sides, chosen, tree.samples, tree.microseconds, strict=True
-            )
+            {**side(question, windows, kind), **_columns(tree, at * columns, kind, states=states)}
+            for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
         ],
         "pruned": {"nodes": tree.dropped, "limit": limit if nodes or tree.whole > most else None},
         "basis": basis(chosen, kind, reading.unreadable),
     }
+
+
+def _weighed(
+    reading: Reading, windows: Windows, kind: ProfileType, *, states: bool
+) -> list[tuple[Windows, Weights]]:
+    """The side itself, then each state of its type if these are wanted."""
+    added = sums(reading, windows)
+    weights = [weigh(added, kind)]
+    if states:
+        weights += [weigh(added, kind, (state,)) for state in STATES_OF[kind]]
+    return [(windows, each) for each in weights]
+
+
+def _columns(tree: Drawn, first: int, kind: ProfileType, *, states: bool) -> SelfColumns:
+    columns: SelfColumns = {"self_samples": tree.samples[first], "self_us": tree.microseconds[first]}
+    if states:
+        at = {state: first + 1 + place for place, state in enumerate(STATES_OF[kind])}
+        none = [0] * len(tree.level)
+        columns["self_samples_by_state"] = {
+            state: tree.samples[at[state]] if state in at else none for state in STATES
+        }
+        columns["self_us_by_state"] = {
+            state: tree.microseconds[at[state]] if state in at else none for state in STATES
+        }
+    return columns

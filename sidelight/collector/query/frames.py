@@ -4,7 +4,7 @@ A segment holds the stacks of its own samples, so the segments that were summed 
 They are asked in order, and read only while they have a stack that none before them had.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol, TypeAlias, cast
@@ -64,9 +64,9 @@ class Weights:
     period_ns: Array
 
 
-def weigh(sums: pa.Table, kind: ProfileType) -> Weights:
-    """What sums hold of one profile type; stacks that have no samples of it are left out."""
-    samples = sum_of(sums, STATES_OF[kind])
+def weigh(sums: pa.Table, kind: ProfileType, states: Collection[str] = STATES) -> Weights:
+    """What sums hold of one profile type, in these states; stacks that have no samples of it are left out."""
+    samples = sum_of(sums, [state for state in STATES_OF[kind] if state in states])
     has = pc.greater(samples, pa.scalar(0))
     service = words(sums["service"])
     return Weights(

@@ -83,9 +83,28 @@ export interface FlameAnswer {
   readonly names: readonly string[];
   readonly level: readonly number[];
   readonly name: readonly number[];
-  readonly sides: readonly (Side & { readonly self_us: readonly number[]; readonly self_samples: readonly number[] })[];
+  readonly sides: readonly (Side & {
+    readonly self_us: readonly number[];
+    readonly self_samples: readonly number[];
+    readonly self_us_by_state?: Readonly<Record<"idle" | "running" | "gil", readonly number[]>>;
+  })[];
   readonly pruned: { readonly nodes: number; readonly limit: number | null };
   readonly basis: Basis;
+}
+
+export interface LinesSide extends Side {
+  readonly self_us: readonly number[];
+  readonly total_us: readonly number[];
+  readonly self_samples: readonly number[];
+  readonly total_samples: readonly number[];
+  readonly whole: { readonly self_us: number; readonly total_us: number; readonly self_samples: number; readonly total_samples: number };
+}
+
+export interface LinesAnswer {
+  readonly file: string;
+  readonly line: readonly number[];
+  readonly sides: readonly LinesSide[];
+  readonly lines: number;
 }
 
 export interface DepthSide extends Side {

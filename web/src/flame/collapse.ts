@@ -1,4 +1,4 @@
-import { Growth } from "./grow.ts";
+import { regrow } from "./regrow.ts";
 import type { Tree } from "./tree.ts";
 
 /**
@@ -6,20 +6,10 @@ import type { Tree } from "./tree.ts";
  * called becomes what the caller called. Totals are conserved.
  */
 export function collapseRecursion(tree: Tree): Tree {
-  if (tree.level.length === 0) return tree;
-  const growth = new Growth(tree.names, tree.name[0], tree.self.length);
-  const placed = [0];
-  const placedName = [tree.name[0]];
-  for (let i = 0; i < tree.level.length; i++) {
-    const at = tree.level[i];
-    if (at > 0) {
-      const same = at > 1 && placedName[at - 1] === tree.name[i];
-      placed[at] = same ? placed[at - 1] : growth.child(placed[at - 1], tree.name[i]);
-      placedName[at] = tree.name[i];
-    }
-    for (let side = 0; side < tree.self.length; side++) {
-      growth.add(placed[at], side, tree.self[side][i], tree.samples[side][i]);
-    }
-  }
-  return growth.tree();
+  const name: number[] = [];
+  return regrow(tree, tree.names, (node, at, path) => {
+    name[at] = tree.name[node];
+    if (at > 1 && name[at - 1] === name[at]) path.into(at - 1);
+    else path.keep();
+  });
 }

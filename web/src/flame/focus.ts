@@ -19,7 +19,7 @@ export function focusWord(tree: Tree, node: number): string {
     high = step(high, hash(name, SEED_HIGH));
     low = step(low, hash(name, SEED_LOW));
   }
-  return `${hex(high)}${hex(low)}.${[...names[names.length - 1].slice(0, 160)].slice(0, 80).join("")}`;
+  return `${hex(high)}${hex(low)}.${start(names[names.length - 1])}`;
 }
 
 /** The node a focus word means: 0 for the empty word, -1 when the path is not in this tree. */
@@ -42,6 +42,15 @@ export function findFocus(tree: Tree, word: string): number {
 
 /** The frame name a focus word was made with. */
 export const focusName = (word: string): string => word.slice(17);
+
+/** A name as the address has it: itself, or where it is too long for that, two hashes of it and its start. */
+export const nameWord = (name: string): string =>
+  name.length <= 240 ? name : `${hex(hash(name, SEED_HIGH))}${hex(hash(name, SEED_LOW))}.${start(name)}…`;
+
+/** What a person reads of a name word. */
+export const wordText = (word: string): string => (/^[0-9a-f]{16}\..*…$/su.test(word) ? focusName(word) : word);
+
+const start = (name: string) => [...name.slice(0, 160)].slice(0, 80).join("");
 
 const SEED_HIGH = 0x811c9dc5 | 0;
 const SEED_LOW = 0x9747b28c | 0;

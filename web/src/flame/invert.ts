@@ -1,5 +1,5 @@
 import { Growth } from "./grow.ts";
-import { shapeOf, type Tree } from "./tree.ts";
+import { shapeOf, totals, type Tree } from "./tree.ts";
 
 /** Callers are followed only for groups of at least this part of the whole; smaller ones stay one box. */
 export const GROW_AT_LEAST = 1 / 4000;
@@ -12,40 +12,68 @@ export const GROW_AT_LEAST = 1 / 4000;
  * stays as self of its group: totals are conserved. `weight` is one number a node (self, sides mixed).
  */
 export function invert(tree: Tree, weight: Float64Array, atLeast = GROW_AT_LEAST): Tree {
+  if (tree.level.length === 0) return tree;
   const { parent } = shapeOf(tree.level);
-  const growth = new Growth(tree.names, tree.name[0], tree.self.length);
-  let whole = 0;
   const leaves: number[] = [];
-  for (let i = 0; i < tree.level.length; i++) {
-    whole += weight[i];
-    if (i > 0 && tree.self.some((side) => side[i] !== 0)) leaves.push(i);
-  }
-  const keep = (node: number, leaf: number) => {
-    for (let side = 0; side < tree.self.length; side++) growth.add(node, side, tree.self[side][leaf], tree.samples[side][leaf]);
-  };
-  if (tree.level.length > 0) keep(0, 0);
+  for (let i = 1; i < tree.level.length; i++) if (tree.self.some((side) => side[i] !== 0)) leaves.push(i);
+  const growth = new Growth(tree.names, tree.name[0], tree.self.length);
+  for (let side = 0; side < tree.self.length; side++) growth.add(0, side, tree.self[side][0], tree.samples[side][0]);
+  climb(growth, tree, { parent, starts: leaves, reached: leaves, self: tree.self, samples: tree.samples, weight, atLeast });
+  return growth.tree();
+}
 
-  // A group is (box in the new tree, leaves in it, the frame each leaf's path has reached).
-  const pending: { box: number; leaf: number[]; reached: number[] }[] = [{ box: 0, leaf: leaves, reached: leaves }];
+/**
+ * The callers of a function: it is the root, below it who called it, and so on. Each stack counts once, from
+ * the function's outermost frame; what it called is in its weight. Small groups are not grown, as above.
+ */
+export function callers(tree: Tree, name: number, weight: Float64Array, atLeast = GROW_AT_LEAST): Tree {
+  const { parent, end } = shapeOf(tree.level);
+  const starts: number[] = [];
+  for (let i = 1; i < tree.level.length; i = tree.name[i] === name ? end[i] : i + 1) if (tree.name[i] === name) starts.push(i);
+  const growth = new Growth(tree.names, name, tree.self.length);
+  const self = tree.self.map((column) => totals(tree.level, column));
+  const samples = tree.samples.map((column) => totals(tree.level, column));
+  climb(growth, tree, { parent, starts, reached: starts.map((node) => parent[node]), self, samples, weight, atLeast });
+  return growth.tree();
+}
+
+interface Climb {
+  readonly parent: Int32Array;
+  /** The nodes whose weight is handed up, and the frame at which each one's way begins. */
+  readonly starts: readonly number[];
+  readonly reached: readonly number[];
+  readonly self: readonly Float64Array[];
+  readonly samples: readonly Float64Array[];
+  readonly weight: Float64Array;
+  readonly atLeast: number;
+}
+
+function climb(growth: Growth, tree: Tree, { parent, starts, reached, self, samples, weight, atLeast }: Climb): void {
+  let whole = 0;
+  for (const start of starts) whole += weight[start];
+  const keep = (box: number, start: number) => {
+    for (let side = 0; side < self.length; side++) growth.add(box, side, self[side][start], samples[side][start]);
+  };
+  // A group is (box in the new tree, starts in it, the frame each one's path has reached).
+  const pending: { box: number; start: readonly number[]; reached: readonly number[] }[] = [{ box: 0, start: starts, reached }];
   for (let group = pending.pop(); group; group = pending.pop()) {
-    const byName = new Map<number, { leaf: number[]; reached: number[]; weight: number }>();
-    for (let i = 0; i < group.leaf.length; i++) {
+    const byName = new Map<number, { start: number[]; reached: number[]; weight: number }>();
+    for (let i = 0; i < group.start.length; i++) {
       const frame = group.reached[i];
       if (frame <= 0) {
-        keep(group.box, group.leaf[i]);
+        keep(group.box, group.start[i]);
         continue;
       }
-      let callers = byName.get(tree.name[frame]);
-      if (!callers) byName.set(tree.name[frame], (callers = { leaf: [], reached: [], weight: 0 }));
-      callers.leaf.push(group.leaf[i]);
-      callers.reached.push(parent[frame]);
-      callers.weight += weight[group.leaf[i]];
+      let above = byName.get(tree.name[frame]);
+      if (!above) byName.set(tree.name[frame], (above = { start: [], reached: [], weight: 0 }));
+      above.start.push(group.start[i]);
+      above.reached.push(parent[frame]);
+      above.weight += weight[group.start[i]];
     }
-    for (const [name, callers] of byName) {
+    for (const [name, above] of byName) {
       const box = growth.append(group.box, name);
-      if (callers.weight >= whole * atLeast) pending.push({ box, leaf: callers.leaf, reached: callers.reached });
-      else for (const leaf of callers.leaf) keep(box, leaf);
+      if (above.weight >= whole * atLeast) pending.push({ box, start: above.start, reached: above.reached });
+      else for (const start of above.start) keep(box, start);
     }
   }
-  return growth.tree();
 }

@@ -25,6 +25,13 @@ export function frameParts(text: string): FrameParts {
   };
 }
 
+/** A frame's text as it is when lines are not told apart. */
+export function withoutLine(text: string): string {
+  if (!text.endsWith(")")) return text;
+  const parts = frameParts(text);
+  return parts.line === "" ? text : `${parts.function} (${parts.file})`;
+}
+
 /** The top-level package a frame's file lies in; a file with no folder is a package of its own. */
 export function packageOf(text: string): Package {
   const { file } = frameParts(text);
@@ -32,6 +39,10 @@ export function packageOf(text: string): Package {
   const top = file.replace(/^[/<]+/, "").split("/", 1)[0].replace(/\.(py|pyx|so)$|>$/, "");
   return { name: top, kind: STDLIB.has(top) || file.startsWith("<frozen") ? "stdlib" : "package" };
 }
+
+/** The file or package a frame counts under; a frame without a file counts under its own name. */
+export const ownerOf = (text: string, by: "file" | "package"): string =>
+  (by === "file" ? frameParts(text).file : packageOf(text).name) || withoutLine(text);
 
 // The public names of Python 3.11's sys.stdlib_module_names.
 const STDLIB = new Set((

@@ -2,6 +2,7 @@ import { microseconds, percent, plural, short, signedPercent } from "../numbers.
 import { changeColour, css, frameColour, type Rgb } from "./colour.ts";
 import type { Change, Norm } from "./compare.ts";
 import type { Look } from "./draw.ts";
+import { colourText } from "./merge.ts";
 import { packageOf } from "./packages.ts";
 import { changeAt, type Reading } from "./reading.ts";
 import type { Description } from "./tooltip.ts";
@@ -22,11 +23,11 @@ export function normalised(us: number, divisor: number, norm: Norm): string {
 }
 
 /** Colours by package; one shade a function. */
-export function plainLook(names: readonly string[]): (name: number) => Look {
+export function plainLook(names: readonly string[], by?: "file" | "package"): (name: number) => Look {
   const known = new Map<number, Look>();
   return (name) => {
     let look = known.get(name);
-    if (!look) known.set(name, (look = { fill: frameColour(names[name]), label: names[name], hatch: "" }));
+    if (!look) known.set(name, (look = { fill: frameColour(colourText(names[name], by)), label: names[name], hatch: "" }));
     return look;
   };
 }
@@ -78,7 +79,8 @@ export function packageLegend(reading: Reading, top: number, most: number): Lege
   const { tree, shape } = reading;
   const spent = new Map<string, { us: number; fill: Rgb }>();
   let whole = 0;
-  const packageByName = tree.names.map((name) => packageOf(name).name);
+  const texts = tree.names.map((name) => colourText(name, tree.by));
+  const packageByName = texts.map((text) => packageOf(text).name);
   for (let i = top; i < shape.end[top]; i++) {
     const us = tree.self.reduce((all, self) => all + self[i], 0);
     if (us === 0) continue;
@@ -86,7 +88,7 @@ export function packageLegend(reading: Reading, top: number, most: number): Lege
     const owner = packageByName[tree.name[i]];
     const entry = spent.get(owner);
     if (entry) entry.us += us;
-    else spent.set(owner, { us, fill: frameColour(tree.names[tree.name[i]]) });
+    else spent.set(owner, { us, fill: frameColour(texts[tree.name[i]]) });
   }
   return [...spent]
     .sort((a, b) => b[1].us - a[1].us)

@@ -1,7 +1,8 @@
 import { collapseRecursion } from "./collapse.ts";
 import { changeOf, divisors, meanOf, type Change, type Norm } from "./compare.ts";
 import { invert } from "./invert.ts";
-import { shapeOf, totals, type Shape, type Tree } from "./tree.ts";
+import { shapeOf, totals, type Shape, type States, type Tree } from "./tree.ts";
+import { narrow, statesOf, widen } from "./widen.ts";
 
 /** How a tree is looked at. */
 export interface Lens {
@@ -20,21 +21,33 @@ export interface Reading {
   /** What decides widths: microseconds of one side, or the mean of two normalised sides. */
   readonly total: Float64Array;
   readonly divisor: readonly number[];
+  /** By side, if the tree has them: microseconds by state, callees included. */
+  readonly states?: readonly States[];
 }
 
 export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Reading {
   const wholes = tree.self.map(sum);
   const divisor = divisors(lens.norm, podSeconds, wholes);
-  const folded = lens.collapse ? collapseRecursion(tree) : tree;
-  const shown = lens.invert ? invert(folded, meanOf(folded.self, divisor)) : folded;
-  const us = shown.self.map((self) => totals(shown.level, self));
+  const sides = tree.self.length;
+  const wide = widen(tree);
+  const folded = lens.collapse ? collapseRecursion(wide) : wide;
+  const turned = lens.invert ? invert(folded, meanOf(folded.self.slice(0, sides), divisor)) : folded;
+  return added({ ...narrow(turned, sides), by: tree.by }, divisor, turned.self);
+}
+
+/** A tree that is shown as it is, with what follows from it. `columns` are its sides' own time and its states'. */
+export function added(tree: Tree, divisor: readonly number[], columns: readonly Float64Array[] = widen(tree).self): Reading {
+  const sides = tree.self.length;
+  const all = columns.map((self) => totals(tree.level, self));
+  const us = all.slice(0, sides);
   return {
-    tree: shown,
-    shape: shapeOf(shown.level),
+    tree,
+    shape: shapeOf(tree.level),
     us,
-    samples: shown.samples.map((self) => totals(shown.level, self)),
+    samples: tree.samples.map((self) => totals(tree.level, self)),
     total: meanOf(us, divisor),
     divisor,
+    ...(all.length > sides && { states: statesOf(all, sides) }),
   };
 }
 

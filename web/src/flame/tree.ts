@@ -11,6 +11,17 @@ export interface Tree {
   readonly name: Int32Array;
   readonly self: readonly Float64Array[];
   readonly samples: readonly Float64Array[];
+  /** By side, if it was asked for: what of `self` was waiting, running and holding the GIL. */
+  readonly states?: readonly States[];
+  /** Set when names are files or packages and not frames. */
+  readonly by?: "file" | "package";
+}
+
+/** Microseconds by state, a number a node. */
+export interface States {
+  readonly idle: Float64Array;
+  readonly running: Float64Array;
+  readonly gil: Float64Array;
 }
 
 /** What follows from the levels alone: `end[i]` is one past node i's subtree, `parent[0]` is -1. */
@@ -24,18 +35,27 @@ export interface WireTree {
   readonly names: readonly string[];
   readonly level: readonly number[];
   readonly name: readonly number[];
-  readonly sides: readonly { readonly self_us: readonly number[]; readonly self_samples: readonly number[] }[];
+  readonly sides: readonly {
+    readonly self_us: readonly number[];
+    readonly self_samples: readonly number[];
+    readonly self_us_by_state?: Readonly<Record<keyof States, readonly number[]>>;
+  }[];
 }
 
 export function treeOf(wire: WireTree): Tree {
+  const byState = wire.sides.flatMap(({ self_us_by_state: states }) => states ?? []);
   return {
     names: wire.names,
     level: Int32Array.from(wire.level),
     name: Int32Array.from(wire.name),
     self: wire.sides.map((side) => Float64Array.from(side.self_us)),
     samples: wire.sides.map((side) => Float64Array.from(side.self_samples)),
+    ...(byState.length === wire.sides.length && { states: byState.map(statesOf) }),
   };
 }
+
+const statesOf = ({ idle, running, gil }: Readonly<Record<keyof States, readonly number[]>>): States =>
+  ({ idle: Float64Array.from(idle), running: Float64Array.from(running), gil: Float64Array.from(gil) });
 
 export function shapeOf(level: Int32Array): Shape {
   const count = level.length;

@@ -2,15 +2,14 @@ import { useEffect, useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { FlameAnswer } from "../api/answers.ts";
-import { read, sum } from "../flame/reading.ts";
+import { sum } from "../flame/reading.ts";
 import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { Link, Notices, Segments, Show } from "../parts/basics.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
-import { FlamePanel } from "../parts/flamepanel.tsx";
-import { Functions } from "../parts/functions.tsx";
+import { Lensed, treeAsked } from "../parts/lensed.tsx";
 import { Pruned } from "../parts/pruned.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
@@ -27,7 +26,7 @@ export function Compare({ turn }: { turn: number }) {
 function Compared({ turn, versions }: { turn: number; versions: readonly { version: string }[] }) {
   const here = place.value;
   const range = rangeOf(here);
-  const asked = useAnswer<FlameAnswer>(apiUrl("compare", { ...comparison(here, range), lines: here.lines ? "1" : "0", nodes: here.nodes }));
+  const asked = useAnswer<FlameAnswer>(apiUrl("compare", { ...comparison(here, range), ...treeAsked(here) }));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   return (
     <>
@@ -45,22 +44,16 @@ function Compared({ turn, versions }: { turn: number; versions: readonly { versi
 
 /** `current` is false while the answer is still the one before, so nothing here may name the new sides. */
 function Difference({ answer, current }: { answer: FlameAnswer; current: boolean }) {
-  const { invert, collapse, norm, view, a, b, type } = place.value;
-  const tree = useMemo(() => treeOf(answer), [answer]);
-  const table = view === "table";
-  const reading = useMemo(
-    () => read(tree, answer.sides.map((side) => side.pod_seconds), { invert: invert && !table, collapse, norm }),
-    [tree, invert && !table, collapse, norm],
-  );
+  const { norm, view, a, b, type } = place.value;
   const names = current ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
-  const samples = tree.samples.map(sum);
+  const samples = useMemo(() => treeOf(answer).samples.map(sum), [answer]);
   return (
     <>
       <p class="verdict">{current ? verdict(answer.sides, samples, type) : "Loading the comparison…"}</p>
       <Notices said={notices(answer.sides, ["A", "B"], answer.basis)} />
       <div class="viewbar">
         <Segments<ViewName> label="View" value={view} choose={(next) => change({ view: next })}
-          options={[["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"]]} />
+          options={[["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
         <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })}
           options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />
         <span class="quiet norm">{normWords(norm, view)}</span>
@@ -68,7 +61,7 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
       <Pruned pruned={answer.pruned} />
       {samples.every((count) => count === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : table ? <Functions reading={reading} names={names} /> : <FlamePanel reading={reading} names={names} />}
+        : <Lensed answer={answer} names={names} />}
     </>
   );
 }

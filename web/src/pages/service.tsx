@@ -1,9 +1,7 @@
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type FlameAnswer, type TimelineAnswer } from "../api/answers.ts";
-import { read } from "../flame/reading.ts";
-import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { percent } from "../numbers.ts";
@@ -11,8 +9,7 @@ import { BasisLine, Link, Notices, Segments, Show } from "../parts/basics.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Exports, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
-import { FlamePanel } from "../parts/flamepanel.tsx";
-import { Functions } from "../parts/functions.tsx";
+import { Lensed, treeAsked } from "../parts/lensed.tsx";
 import { Pruned } from "../parts/pruned.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { rangeOf } from "../parts/range.tsx";
@@ -27,7 +24,7 @@ export function Service({ turn }: { turn: number }) {
   const now = Date.now() / 1000;
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { ...scope, step: String(stepSeconds(range, now)) }));
-  const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, lines: here.lines ? "1" : "0", nodes: here.nodes }));
+  const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, ...treeAsked(here) }));
   useEffect(() => {
     if (turn === 0) return;
     timeline.again();
@@ -58,20 +55,14 @@ export function Service({ turn }: { turn: number }) {
 }
 
 function Profile({ answer }: { answer: FlameAnswer }) {
-  const { invert, collapse, view, service } = place.value;
-  const tree = useMemo(() => treeOf(answer), [answer]);
+  const { view, service } = place.value;
   const side = answer.sides[0];
-  const table = view === "table";
-  const reading = useMemo(
-    () => read(tree, [side.pod_seconds], { invert: invert && !table, collapse, norm: "rate" }),
-    [tree, invert && !table, collapse],
-  );
   return (
     <>
       <Notices said={notices(answer.sides, [""], answer.basis)} />
       <div class="viewbar">
-        <Segments<ViewName> label="View" value={table ? "table" : "flame"} choose={(next) => change({ view: next })}
-          options={[["flame", "Flame graph"], ["table", "Table"]]} />
+        <Segments<ViewName> label="View" value={view === "sides" ? "flame" : view} choose={(next) => change({ view: next })}
+          options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
         <BasisLine basis={side} sampled={side.seconds}>
           {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
         </BasisLine>
@@ -80,7 +71,7 @@ function Profile({ answer }: { answer: FlameAnswer }) {
       </div>
       <QualityLine of={side} />
       <Pruned pruned={answer.pruned} />
-      {table ? <Functions reading={reading} names={[""]} /> : <FlamePanel reading={reading} names={[""]} />}
+      <Lensed answer={answer} names={[""]} />
     </>
   );
 }

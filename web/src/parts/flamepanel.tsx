@@ -1,5 +1,6 @@
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { findFocus, focusName, focusWord } from "../flame/focus.ts";
+import { functionOf, linesOf, sandwichOf } from "../flame/offers.ts";
 import { describe, packageLegend, sentence } from "../flame/pictures.ts";
 import { countBefore, markChanges, type Reading } from "../flame/reading.ts";
 import { matchedShare, nextHit, search, searchable } from "../flame/search.ts";
@@ -47,6 +48,8 @@ export function FlamePanel({ reading, names }: { reading: Reading; names: readon
     i: () => change({ invert: !place.peek().invert, focus: "" }),
     r: () => change({ collapse: !place.peek().collapse }),
     c: () => void copy(stack(), "Stack"),
+    s: () => { if (chosen > 0) change(sandwichOf(functionOf(tree, tree.name[chosen]))); },
+    l: () => { if (chosen > 0 && !tree.by) change(linesOf(functionOf(tree, tree.name[chosen]))); },
     Escape: () => change({ focus: "" }),
     "0": () => change({ focus: "" }),
   });
@@ -82,6 +85,8 @@ export function FlamePanel({ reading, names }: { reading: Reading; names: readon
         <div class="acts">
           <button type="button" onClick={() => zoom(chosen)} disabled={chosen === focus} title="Enter">Zoom in</button>
           <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
+          <button type="button" onClick={() => change(sandwichOf(functionOf(tree, tree.name[chosen])))} disabled={chosen === 0} title="s">Sandwich</button>
+          {!tree.by && <button type="button" onClick={() => change(linesOf(functionOf(tree, tree.name[chosen])))} disabled={chosen === 0} title="l">Lines</button>}
           <button type="button" onClick={() => change({ q: searchable(about.title) })} disabled={chosen === 0}>Find everywhere</button>
         </div>
       </div>
@@ -95,7 +100,7 @@ export function FlamePanel({ reading, names }: { reading: Reading; names: readon
 function Tools({ matched, step, focused }: {
   matched: { frames: number; share: number } | null; step: (by: 1 | -1) => void; focused: boolean;
 }) {
-  const { invert, collapse, lines } = place.value;
+  const { invert, collapse } = place.value;
   return (
     <div class="tools">
       <SearchBox />
@@ -109,7 +114,6 @@ function Tools({ matched, step, focused }: {
       <span class="gap" />
       <Toggle on={invert} title="i" flip={() => change({ invert: !invert, focus: "" })}>Inverted</Toggle>
       <Toggle on={collapse} title="r: a function directly below itself is drawn once" flip={() => change({ collapse: !collapse })}>Collapse recursion</Toggle>
-      <Toggle on={lines} title="Tell a function's lines apart" flip={() => change({ lines: !lines, focus: "" })}>Lines</Toggle>
       <button type="button" disabled={!focused} title="Esc" onClick={() => change({ focus: "" })}>Whole graph</button>
     </div>
   );

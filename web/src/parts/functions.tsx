@@ -1,61 +1,89 @@
 import { useMemo, useState } from "preact/hooks";
-import { changeOf, type Norm } from "../flame/compare.ts";
+import type { Norm } from "../flame/compare.ts";
 import { findFocus, focusName } from "../flame/focus.ts";
-import { frameParts } from "../flame/packages.ts";
+import { functionOf, linesOf, offersOf, sandwichOf } from "../flame/offers.ts";
+import { frameParts, packageOf } from "../flame/packages.ts";
 import { changeWords, normalised } from "../flame/pictures.ts";
+import { changeIn, ranked } from "../flame/ranking.ts";
 import type { Reading } from "../flame/reading.ts";
 import { matcher, searchable } from "../flame/search.ts";
-import { functionSums } from "../flame/sums.ts";
+import { functionSums, type FunctionSums } from "../flame/sums.ts";
 import { change, place } from "../location.ts";
 import { count, microseconds, percent, signed } from "../numbers.ts";
-import { Bar } from "./basics.tsx";
+import { Bar, Link } from "./basics.tsx";
+import { copy } from "./copying.tsx";
 import { useKeys } from "./keys.ts";
+import { rowOf, useRows } from "./rows.ts";
+import { RowMenu, type OpenMenu } from "./rowmenu.tsx";
 import { SearchBox } from "./searchbox.tsx";
 import { SortHeading } from "./sorting.tsx";
 
-interface Row {
-  readonly name: string;
-  readonly self: readonly number[];
-  readonly total: readonly number[];
-  readonly selfSamples: readonly number[];
-  readonly totalSamples: readonly number[];
-}
+/** The pixels of a row, as the stylesheet has it. */
+const ROW = 37;
 
-const PAGE = 100;
+const KINDS = { file: "files", package: "packages" } as const;
 
-/** The same numbers as the graph, a function at a time: a function counts once per stack. */
-export function Functions({ reading, names }: { reading: Reading; names: readonly string[] }) {
+/**
+ * The same numbers as the graph, a function at a time: a function counts once per stack. With `pick` a name
+ * chooses the function that a sandwich or a list of lines is about.
+ */
+export function Functions({ reading, names, pick }: { reading: Reading; names: readonly string[]; pick?: (fn: string) => void }) {
   const { q, sort, norm, focus: word } = place.value;
+  const { tree } = reading;
   const two = names.length === 2;
-  useKeys({ "/": () => document.querySelector<HTMLInputElement>("#search")?.focus() });
-  const [shown, show] = useState(PAGE);
-  const top = Math.max(findFocus(reading.tree, word), 0);
-  const rows = useMemo(() => rowsOf(reading, top), [reading, top]);
+  const top = Math.max(findFocus(tree, word), 0);
+  const sums = useMemo(() => functionSums(tree, reading.shape, top), [reading, top]);
   const key = sort || "-self";
   const listed = useMemo(() => {
     const matches = matcher(q);
-    const value = orders(reading)[key.slice(1)] ?? orders(reading).self;
-    const sign = key.startsWith("-") ? -1 : 1;
-    const kept = rows.filter((row) => !matches || matches(row.name));
-    if (key.slice(1) === "name") return kept.sort((a, b) => (a.name < b.name ? -sign : sign));
-    return kept.sort((a, b) => sign * (value(a) - value(b)) || (a.name < b.name ? -1 : 1));
-  }, [rows, q, key]);
+    return ranked(sums, tree.names, reading.divisor, key, (row) => !matches || matches(tree.names[sums.name[row]]));
+  }, [sums, q, key]);
+  const { box, shown, look, go } = useRows(listed.length, ROW, listed);
+  const [menu, open] = useState<OpenMenu | null>(null);
+  const nameAt = (at: number) => sums.name[listed[at]];
+  const current = () => rowOf(document.activeElement);
+  const act = (what: (fn: string) => void) => () => {
+    const at = current();
+    if (at >= 0) what(functionOf(tree, nameAt(at)));
+  };
+  useKeys({
+    "/": () => document.querySelector<HTMLInputElement>("#search")?.focus(),
+    s: act((fn) => change(sandwichOf(fn))),
+    l: act((fn) => { if (!tree.by) change(linesOf(fn)); }),
+    c: act((fn) => void copy(fn, "Name")),
+  });
+  const walk = (event: KeyboardEvent) => {
+    const from = current();
+    const to = { ArrowDown: from + 1, ArrowUp: from - 1, Home: 0, End: listed.length - 1 }[event.key];
+    const searching = event.target instanceof HTMLInputElement;
+    if (to === undefined || (searching ? event.key !== "ArrowDown" : from < 0)) return;
+    event.preventDefault();
+    go(to);
+  };
+  const showMenu = (at: number, from: HTMLElement) => {
+    const { left, bottom } = from.getBoundingClientRect();
+    const name = nameAt(at);
+    open({ title: tree.names[name], offers: offersOf(tree, name, place.peek()), x: left, y: bottom + 4, from });
+  };
 
   const whole = reading.us.map((us) => us[top]);
   const heading = (id: string, text: string) => <SortHeading id={id} text={text} sorted={key} number />;
+  const owners = !tree.by && !two;
+  const things = tree.by ? KINDS[tree.by] : "functions";
   return (
-    <section class="panel" aria-label={two ? "Largest changes by function" : "Functions"}>
+    <section class="panel functions" aria-label={two ? "Largest changes by function" : "Functions"} onKeyDown={walk}>
       <div class="tools">
         <SearchBox />
-        <span class="quiet">{count(listed.length)} functions{top > 0 && <> below <bdi><code>{focusName(word)}</code></bdi></>}</span>
+        <span class="quiet" role="status">{count(listed.length)} {things}{top > 0 && <> below <bdi><code>{focusName(word)}</code></bdi></>}</span>
         <span class="gap" />
         {word !== "" && <button type="button" onClick={() => change({ focus: "" })}>Whole profile</button>}
       </div>
-      <div class="wide" tabIndex={0} role="region" aria-label="Table of functions">
-        <table>
+      <div class="wide tall" tabIndex={0} role="region" aria-label={`Table of ${things}`} ref={box} onScroll={look}>
+        <table aria-rowcount={listed.length + 1} class={shown.below + shown.above > 0 ? "windowed" : ""}>
           <thead>
             <tr>
-              <SortHeading id="name" text="Function" sorted={key} />
+              <SortHeading id="name" text={tree.by === "file" ? "File" : tree.by ? "Package" : "Function"} sorted={key} />
+              {owners && <SortHeading id="package" text="Package" sorted={key} />}
               {two ? (
                 <>{heading("selfa", "Self A")}{heading("selfb", "Self B")}{heading("self", "Δ self")}
                   {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col">Total, in words</th></>
@@ -65,85 +93,72 @@ export function Functions({ reading, names }: { reading: Reading; names: readonl
             </tr>
           </thead>
           <tbody>
-            {listed.slice(0, shown).map((row) => (
-              <tr key={row.name}>
-                <th scope="row"><Name text={row.name} /></th>
-                {two ? <Changed row={row} reading={reading} norm={norm} /> : <Spent row={row} whole={whole[0]} />}
+            <Spacer pixels={shown.above} />
+            {Array.from(listed.subarray(shown.from, shown.until), (row, at) => (
+              <tr key={sums.name[row]} data-row={shown.from + at} aria-rowindex={shown.from + at + 2}>
+                <th scope="row">
+                  <div class="acting">
+                    <Name text={tree.names[sums.name[row]]} pick={pick && (() => pick(functionOf(tree, sums.name[row])))} />
+                    <span class="rowacts">
+                      <Link to={{ ...place.value, ...sandwichOf(functionOf(tree, sums.name[row])) }} title="Callers and callees (s)">sandwich</Link>
+                      <button type="button" class="square" aria-haspopup="menu" aria-label="More" title="More"
+                        onClick={(event) => showMenu(shown.from + at, event.currentTarget)}>⋯</button>
+                    </span>
+                  </div>
+                </th>
+                {owners && <td class="package"><bdi>{packageOf(tree.names[sums.name[row]]).name.slice(0, 100)}</bdi></td>}
+                {two ? <Changed sums={sums} row={row} reading={reading} norm={norm} /> : <Spent sums={sums} row={row} whole={whole[0]} />}
               </tr>
             ))}
+            <Spacer pixels={shown.below} />
           </tbody>
         </table>
+        {listed.length === 0 && <p class="quiet">{q === "" ? "No samples here." : <>No {things} match the search. <button type="button" onClick={() => change({ q: "" })}>Clear it</button></>}</p>}
       </div>
-      {listed.length > shown && <button type="button" onClick={() => show(shown + 5 * PAGE)}>Show {count(Math.min(5 * PAGE, listed.length - shown))} more</button>}
+      {menu && <RowMenu menu={menu} close={() => open(null)} />}
     </section>
   );
 }
 
-function Name({ text }: { text: string }) {
+const Spacer = ({ pixels }: { pixels: number }) => (pixels > 0 ? <tr aria-hidden="true" class="spacer" style={{ height: `${pixels}px` }} /> : null);
+
+function Name({ text, pick }: { text: string; pick?: () => void }) {
   const parts = frameParts(text);
   return (
-    <button type="button" class="name" title="Find in the flame graph" onClick={() => change({ q: searchable(text), view: "flame" })}>
+    <button type="button" class="name" title={pick ? "Choose this function" : "Find in the flame graph"}
+      onClick={pick ?? (() => change({ q: searchable(text), view: "flame" }))}>
       <bdi>{parts.function.slice(0, 300)}</bdi> <bdi class="quiet">{parts.file}{parts.line !== "" && `:${parts.line}`}</bdi>
     </button>
   );
 }
 
-function Spent({ row, whole }: { row: Row; whole: number }) {
-  const share = (us: number) => (whole > 0 ? us / whole : 0);
-  return (
-    <>
-      <td class="number">{microseconds(row.self[0])}</td>
-      <td class="number"><Bar part={share(row.self[0])}>{percent(share(row.self[0]))}</Bar></td>
-      <td class="number">{microseconds(row.total[0])}</td>
-      <td class="number"><Bar part={share(row.total[0])}>{percent(share(row.total[0]))}</Bar></td>
-    </>
-  );
+interface RowOf {
+  readonly sums: FunctionSums;
+  readonly row: number;
 }
 
-function Changed({ row, reading, norm }: { row: Row; reading: Reading; norm: Norm }) {
+function Spent({ sums, row, whole }: RowOf & { whole: number }) {
+  const cell = (us: number) => {
+    const share = whole > 0 ? us / whole : 0;
+    return <><td class="number">{microseconds(us)}</td><td class="number"><Bar part={share}>{percent(share)}</Bar></td></>;
+  };
+  return <>{cell(sums.self[0][row])}{cell(sums.total[0][row])}</>;
+}
+
+function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm: Norm }) {
   const { divisor } = reading;
   const cell = (us: number, side: number) => <td class="number" title={microseconds(us)}>{normalised(us, divisor[side], norm)}</td>;
   const delta = (of: "self" | "total") => {
-    const by = differences(row, divisor, of);
+    const by = changeIn(sums, row, divisor, of);
     if (by.direction === "unknown") return <td class="number">–</td>;
     const text = norm === "rate" ? normalised(by.delta, 1, "rate") : `${(by.delta * 100).toFixed(2)} pp`;
     return <td class={`number ${by.direction}`}>{by.direction === "same" ? "≈" : by.delta > 0 ? "▲" : "▼"} {signed(text, by.delta)}</td>;
   };
   return (
     <>
-      {cell(row.self[0], 0)}{cell(row.self[1], 1)}{delta("self")}
-      {cell(row.total[0], 0)}{cell(row.total[1], 1)}{delta("total")}
-      <td>{changeWords(differences(row, divisor, "total"))}</td>
+      {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
+      {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}{delta("total")}
+      <td>{changeWords(changeIn(sums, row, divisor, "total"))}</td>
     </>
   );
-}
-
-const differences = (row: Row, divisor: readonly number[], of: "self" | "total") => {
-  const samples = of === "self" ? row.selfSamples : row.totalSamples;
-  return changeOf([row[of][0], row[of][1]], [samples[0], samples[1]], divisor);
-};
-
-function orders(reading: Reading): Record<string, (row: Row) => number> {
-  const { divisor } = reading;
-  if (reading.us.length === 1) return { self: (row) => row.self[0], total: (row) => row.total[0] };
-  return {
-    self: (row) => Math.abs(differences(row, divisor, "self").delta),
-    total: (row) => Math.abs(differences(row, divisor, "total").delta),
-    selfa: (row) => row.self[0],
-    selfb: (row) => row.self[1],
-    totala: (row) => row.total[0],
-    totalb: (row) => row.total[1],
-  };
-}
-
-function rowsOf(reading: Reading, top: number): Row[] {
-  const sums = functionSums(reading.tree, reading.shape, top);
-  const pick = (columns: readonly Float64Array[], at: number) => columns.map((column) => column[at]);
-  return Array.from(sums.name, (name, at) => ({
-    name: reading.tree.names[name],
-    self: pick(sums.self, at),
-    total: pick(sums.total, at),
-    selfSamples: pick(sums.selfSamples, at),
-    totalSamples: pick(sums.totalSamples, at),
-  }));
 }

@@ -8,6 +8,8 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Esc  0", "the whole graph again"],
   ["i", "invert: start from where the time is spent"],
   ["r", "collapse recursion"],
+  ["s", "callers and callees of the selected frame, or of the row with the keyboard"],
+  ["l", "its lines"],
   ["x", "swap the sides of a comparison"],
   ["c", "copy the selected stack"],
   ["?", "this help"],

@@ -10,7 +10,7 @@ export function paint(
   kind: Kind, reading: Reading, names: readonly string[], norm: Norm, seen: Pick<Picture, "focus" | "hit" | "marksBefore">,
 ): Picture {
   const { tree, shape } = reading;
-  const byName = plainLook(tree.names);
+  const byName = plainLook(tree.names, tree.by);
   const side = kind === "b" ? 1 : 0;
   const title = kind === "difference" ? "Differential flame graph, A to B" : kind === "single" ? "Flame graph" : `Flame graph of ${names[side]}`;
   return {

@@ -1,0 +1,399 @@
+"""Looking at a tree in other ways: transforms, merging, both ends of a function, its lines, its table."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.running import eventually
+from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.flame import box, boxes, click, graph, hover, outline
+from tests.web.profiles import HOSTILE, send, windows
+from tests.web.test_accessibility import violations
+
+V2 = "?query=version%3D%22v2%22"
+SIDES = "?a=version%3Av1&b=version%3Av2"
+LOOP = "loop (jinja2/runtime.py)"
+HANDLE = "handle (shop/views.py)"
+
+
+def given(page: Page, name: str) -> str:
+    return parse_qs(urlsplit(page.url).query).get(name, [""])[0]
+
+
+def crumbs(page: Page) -> Locator:
+    return page.get_by_role("navigation", name="Transforms").locator("li button")
+
+
+def shown(page: Page, expected: list[str], which: int = 0) -> None:
+    eventually(f"{expected} is drawn", lambda: outline(page, which) == expected)
+
+
+def row(page: Page, name: str) -> Locator:
+    found = page.locator(".panel tbody tr").filter(has_text=name)
+    expect(found).to_have_count(1)
+    return found
+
+
+def transformed(url: str, *transforms: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}t={quote('*'.join(transforms))}"
+
+
+def test_what_a_transform_leaves_out_is_said_and_reload_and_back_keep_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&view=table")
+    row(page, "loop").get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Leave out stacks with it").click()
+    left = page.locator(".lensbar .left")
+    expect(left).to_have_text(
+        "Left out: 37.5 % of the samples (360 of 960). Shares are of the rest.", use_inner_text=True
+    )
+    expect(crumbs(page)).to_have_text(re.compile(f"without {re.escape(LOOP)}"))
+    assert given(page, "t") == f"drop:{LOOP}"
+    page.get_by_role("button", name="Flame graph").click()
+    whole = ["0 total", "1 main (app.py)", f"2 {HANDLE}", "3 cached (shop/cache.py)", "3 query (shop/db.py)"]
+    shown(page, whole)
+    assert "60.00 % · 3.60 s · 360 samples" in hover(page, "query")
+    page.reload()
+    shown(page, whole)
+    expect(left).to_contain_text("37.5 %")
+    page.go_back()
+    page.go_back()
+    expect(crumbs(page)).to_have_count(0)
+    expect(row(page, "loop")).to_be_visible()
+
+
+def test_transforms_are_made_in_order_and_a_click_removes_one(shop: str, open_page: Open) -> None:
+    url = transformed(f"{shop}/s/shop{V2}", f"fold:{HANDLE}", "fold-package:jinja2", "focus:main (app.py)")
+    page = open_page(url)
+    shown(page, ["0 total", "1 main (app.py)", "2 cached (shop/cache.py)", "2 query (shop/db.py)"])
+    expect(page.locator(".lensbar .left")).to_have_text("")
+    crumbs(page).nth(0).click()
+    shown(
+        page,
+        ["0 total", "1 main (app.py)", f"2 {HANDLE}", "3 cached (shop/cache.py)", "3 query (shop/db.py)"],
+    )
+    assert given(page, "t") == "fold-package:jinja2*focus:main (app.py)"
+    page.go_back()
+    expect(crumbs(page)).to_have_count(3)
+
+
+def test_the_keyboard_removes_transforms_and_stays_in_their_row(shop: str, open_page: Open) -> None:
+    page = open_page(transformed(f"{shop}/s/shop{V2}", f"drop:{LOOP}", "fold:query (shop/db.py)"))
+    boxes(page)
+    crumbs(page).nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(crumbs(page)).to_have_count(1)
+    every = page.get_by_role("button", name="all", exact=True)
+    expect(every).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(crumbs(page).first).to_be_focused()
+    every.press("Enter")
+    expect(crumbs(page)).to_have_count(0)
+    assert given(page, "t") == ""
+
+
+def test_a_transform_that_does_nothing_says_so(shop: str, open_page: Open) -> None:
+    page = open_page(transformed(f"{shop}/s/shop{V2}", "drop:gone (old.py)", "explode:main", "path:00.x"))
+    assert len(outline(page)) == 7
+    expect(crumbs(page)).to_have_count(3)
+    expect(crumbs(page).first).to_contain_text("does nothing")
+    notices = page.locator(".lensbar .notices li")
+    expect(notices.nth(0)).to_have_text(
+        "without gone (old.py) finds nothing in this profile, so it does nothing."
+    )
+    expect(notices.nth(1)).to_have_text(
+        "explode:main is no transform that these pages know, so it does nothing."
+    )
+    crumbs(page).nth(1).click()
+    expect(notices).to_have_count(2)
+
+
+def test_leaving_out_everything_is_said_with_the_way_back(shop: str, open_page: Open) -> None:
+    page = open_page(transformed(f"{shop}/s/shop{V2}", "drop:main (app.py)"))
+    expect(page.get_by_role("heading", name="These transforms leave out every sample")).to_be_visible()
+    page.get_by_role("button", name="Remove all transforms").last.click()
+    assert len(outline(page)) == 7
+
+
+def test_a_comparison_says_what_is_left_out_of_each_side(shop: str, open_page: Open) -> None:
+    page = open_page(transformed(f"{shop}/s/shop/compare{SIDES}", "drop:query (shop/db.py)"))
+    expect(page.locator(".lensbar .left")).to_contain_text(
+        "A 54.5 % of the samples (360 of 660), B 37.5 % of the samples (360 of 960)"
+    )
+    assert not any("query" in line for line in outline(page))
+    page.get_by_role("button", name="Side by side").click()
+    eventually("both sides are drawn", lambda: page.locator(".flame canvas[data-drawn]").count() == 2)
+    assert "3 legacy (shop/old.py)" in outline(page, 0)
+
+
+def test_frames_are_merged_by_what_is_chosen(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    boxes(page)
+    by = page.get_by_role("group", name="Frames by")
+    by.get_by_role("button", name="Package").click()
+    shown(page, ["0 total", "1 app", "2 shop", "3 jinja2"])
+    colours = {each["name"]: each["fill"] for each in boxes(page)}
+    assert len(set(colours.values())) == 4
+    by.get_by_role("button", name="File").click()
+    shown(
+        page,
+        ["0 total", "1 app.py", "2 shop/views.py", "3 jinja2/runtime.py", "3 shop/cache.py", "3 shop/db.py"],
+    )
+    by.get_by_role("button", name="Line").click()
+    eventually("lines are told apart", lambda: "2 handle (shop/views.py:41)" in outline(page))
+    page.go_back()
+    eventually("files are back", lambda: "2 shop/views.py" in outline(page))
+
+
+def test_transforms_stay_in_force_when_frames_are_merged(shop: str, open_page: Open) -> None:
+    page = open_page(transformed(f"{shop}/s/shop{V2}&by=package&view=table", f"drop:{LOOP}"))
+    rows = page.locator(".panel tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("shop")
+    expect(page.locator(".lensbar .left")).to_contain_text("37.5 %")
+    row(page, "app").get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Fold it into its callers").click()
+    expect(rows).to_have_count(1)
+    assert given(page, "t") == f"drop:{LOOP}*fold-package:app"
+
+
+def test_an_old_address_with_lines_tells_lines_apart(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&lines=1")
+    assert "2 handle (shop/views.py:41)" in outline(page)
+
+
+def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    click(page, "render")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", name="render (jinja2/runtime.py)")).to_be_visible()
+    callers = ["0 render (jinja2/runtime.py)", f"1 {HANDLE}", "2 main (app.py)"]
+    callees = ["0 render (jinja2/runtime.py)", f"1 {LOOP}"]
+    shown(page, callers, 0)
+    shown(page, callees, 1)
+    expect(page.locator(".sandwich .basis")).to_contain_text(
+        "total 37.50 % of all (3.60 s, 360 samples), self 0 s"
+    )
+    click(page, "handle", 0)
+    eventually("the zoom is in the address", lambda: given(page, "focus").startswith("^"))
+    expect(page.locator(".chosen strong")).to_have_text(HANDLE)
+    page.reload()
+    expect(page.locator(".chosen strong")).to_have_text(HANDLE)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Whole graphs")).to_be_disabled()
+    page.locator("#search").fill("main")
+    expect(page.locator(".sandwich .matched")).to_have_text("1 frame")
+    page.locator("#search").press("Escape")
+    graph(page, 0).locator("canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", name=HANDLE)).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="render (jinja2/runtime.py)")).to_be_visible()
+
+
+def test_a_recursive_function_counts_its_stacks_once_in_a_sandwich(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/deep?view=sandwich&fn={quote('odd (rec.py)')}")
+    expect(page.locator(".sandwich .basis")).to_contain_text("total 100.00 % of all (3.00 s, 300 samples)")
+    assert outline(page, 0) == ["0 odd (rec.py)", "1 even (rec.py)"]
+    expect(page.locator(".half.callees canvas")).to_have_attribute(
+        "aria-label", re.compile("3498 call paths")
+    )
+
+
+def test_a_function_that_is_not_there_leads_to_one_that_is(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&view=sandwich&fn={quote('legacy (shop/old.py)')}")
+    expect(page.locator(".missing")).to_have_text("legacy (shop/old.py) is not in this profile.")
+    boxes_gone = page.locator(".flame canvas")
+    expect(boxes_gone).to_have_count(0)
+    page.keyboard.press("/")
+    page.keyboard.type("que")
+    page.keyboard.press("ArrowDown")
+    expect(row(page, "query").get_by_role("button", name="query")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="query (shop/db.py)")).to_be_visible()
+    expect(page.locator(".half.callees")).to_contain_text("nothing: all of its time is its own")
+    page.get_by_role("button", name="Other function").click()
+    expect(page.locator(".panel tbody tr")).to_have_count(6)
+
+
+def test_a_sandwich_of_two_sides_shows_their_difference(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare{SIDES}&view=sandwich&fn={quote(HANDLE)}")
+    assert box(page, "render", 1)["name"] == "render (jinja2/runtime.py)"
+    hatched = {each["name"].split(" ")[0]: each["hatch"] for each in boxes(page, 1) if each["hatch"]}
+    assert hatched == {"cached": "new", "legacy": "gone", "loop": "new"}
+    expect(page.locator(".sandwich .basis")).to_contain_text("A: total 100.00 % of all (6.60 s, 660 samples)")
+
+
+def test_lines_of_a_function_are_those_of_the_samples(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    click(page, "handle")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    page.keyboard.press("l")
+    rows = page.locator(".lines tbody tr")
+    expect(rows).to_have_count(3)
+    assert [re.sub(r"\s+", " ", text) for text in rows.all_inner_texts()] == [
+        "shop/views.py:40 0 s 0.0 % 4.80 s 29.6 % Copy",
+        "shop/views.py:41 0 s 0.0 % 9.60 s 59.3 % Copy",
+        "shop/views.py:44 0 s 0.0 % 1.80 s 11.1 % Copy",
+    ]
+    expect(page.locator(".lines .basis")).to_contain_text("No source code is stored")
+    page.keyboard.press("s")
+    expect(page.locator(".half")).to_have_count(2)
+    page.go_back()
+    expect(rows).to_have_count(3)
+
+
+def test_lines_of_two_sides_stand_beside_each_other(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare{SIDES}&view=lines&fn={quote(HANDLE)}")
+    expect(page.locator(".lines tbody tr")).to_have_count(3)
+    expect(row(page, "views.py:41")).to_contain_text("new in B")
+    expect(row(page, "views.py:44")).to_contain_text("gone in B")
+
+
+def test_lines_that_cannot_be_shown_say_why(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?view=lines&fn=nobody")
+    expect(page.locator(".missing")).to_contain_text("nobody has no samples here")
+    page = open_page(f"{shop}/s/shop?view=lines&by=package&fn=shop")
+    expect(page.get_by_role("heading", name="Lines are of one function")).to_be_visible()
+    page.get_by_role("button", name="Open the table").click()
+    row(page, "handle").get_by_role("button", name="handle").focus()
+    page.keyboard.press("l")
+    expect(page.locator(".lines tbody tr")).to_have_count(3)
+
+
+def test_states_are_asked_for_only_when_they_are_drawn(shop: str, open_page: Open) -> None:
+    asked: list[str] = []
+    page = open_page(f"{shop}/s/shop{V2}")
+    page.on("request", lambda request: asked.append(request.url))
+    boxes(page)
+    for address, expected in (
+        ("type=wall&colour=state", True),
+        ("type=cpu&colour=state", False),
+        ("type=wall&colour=package", False),
+    ):
+        asked.clear()
+        page.goto(f"{shop}/s/shop{V2}&{address}")
+        boxes(page)
+        [url] = [url for url in asked if "/flamegraph?" in url]
+        assert ("states=1" in url) is expected
+
+
+def test_rows_act_by_keyboard_and_sort_by_any_column(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&view=table")
+    rows = page.locator(".panel tbody tr")
+    expect(rows).to_have_count(6)
+    for column, first in (("Package", "main app.py"), ("Total", HANDLE), ("Self", "loop")):
+        page.get_by_role("columnheader", name=column).get_by_role("button").click()
+        expect(rows.first).to_contain_text(first.replace(" (", " ").replace(")", ""))
+    rows.first.locator("button.name").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(2).locator("button.name")).to_be_focused()
+    page.keyboard.press("End")
+    expect(rows.last.locator("button.name")).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", name=LOOP)).to_be_visible()
+    page.go_back()
+    more = row(page, "query").get_by_role("button", name="More")
+    more.click()
+    expect(page.get_by_role("menuitem").first).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_role("menuitem").last).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("menu")).to_have_count(0)
+    expect(more).to_be_focused()
+    link = row(page, "query").get_by_role("link", name="sandwich")
+    assert "view=sandwich" in (link.get_attribute("href") or "")
+
+
+@pytest.fixture(scope="module")
+def crowd(shop: str) -> str:
+    """A service with five thousand functions, the n-th of n samples."""
+    stacks = "\n".join(f"main (m.py);f{n:04d} (p{n % 7}/x.py:{n}) {n}" for n in range(1, 5001)) + "\n"
+    send(shop, windows("crowd", "v1", stacks, pods=1, count=1))
+    return f"{shop}/s/crowd"
+
+
+def test_a_long_table_has_only_the_rows_in_view_and_every_row_can_be_reached(
+    crowd: str, open_page: Open
+) -> None:
+    page = open_page(f"{crowd}?view=table")
+    table = page.locator(".functions table")
+    expect(table).to_have_attribute("aria-rowcount", "5002")
+    rows = page.locator(".functions tr[data-row]")
+    expect(rows.first).to_contain_text("f5000")
+    assert rows.count() < 80
+    rows.first.locator("button.name").focus()
+    page.keyboard.press("End")
+    last = page.locator('tr[data-row="5000"] button.name')
+    expect(last).to_be_focused()
+    expect(last).to_contain_text("main")
+    assert rows.count() < 80
+    page.keyboard.press("Home")
+    expect(page.locator('tr[data-row="0"] button.name')).to_be_focused()
+    page.locator("#search").fill("f0007")
+    expect(rows).to_have_count(1)
+    page.locator("#search").fill("nothing has this name")
+    expect(page.locator(".functions")).to_contain_text("No functions match the search.")
+
+
+def test_names_that_could_be_code_are_text_in_every_lens(shop: str, open_page: Open) -> None:
+    service = quote(HOSTILE_SERVICE, safe="")
+    for name in ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script> (c.py)", HOSTILE[2]):
+        page = open_page(transformed(f"{shop}/s/{service}", f"with:{name}", f"one-file:{name}"))
+        expect(crumbs(page).first).to_contain_text(name[:20])
+        assert len(outline(page)) == 3
+        for view in ("sandwich", "lines", "table"):
+            page = open_page(
+                f"{shop}/s/{service}?view={view}&fn={quote(name)}&t={quote('fold:' + name[::-1])}"
+            )
+            expect(page.locator(".panel")).to_contain_text(name.split(" (")[0][:20])
+            assert page.locator("main img, main script").count() == 0
+
+
+LOOKS = {
+    "transforms": transformed(f"/s/shop{V2}", f"drop:{LOOP}", "fold:gone"),
+    "everything left out": transformed(f"/s/shop{V2}", "drop:main (app.py)"),
+    "sandwich": f"/s/shop{V2}&view=sandwich&fn={quote(HANDLE)}",
+    "sandwich of two": f"/s/shop/compare{SIDES}&view=sandwich&fn={quote(HANDLE)}",
+    "choosing": f"/s/shop{V2}&view=sandwich",
+    "lines": f"/s/shop{V2}&view=lines&fn={quote(HANDLE)}",
+    "lines of two": f"/s/shop/compare{SIDES}&view=lines&fn={quote(HANDLE)}",
+    "no lines": f"/s/shop{V2}&view=lines",
+    "packages": f"/s/shop{V2}&by=package&view=table",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_lens_breaks_no_rule_and_fits_a_small_screen(
+    shop: str, open_page: Open, axe: str, name: str, theme: str
+) -> None:
+    page = open_page(f"{shop}{LOOKS[name]}&theme={theme}")
+    expect(page.locator(".lensbar")).to_be_visible()
+    expect(page.locator(".lensbar ~ .panel, .lensbar ~ .card").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert violations(page, axe) == []
+    if page.locator("button[aria-label=More]").count():
+        page.locator("button[aria-label=More]").first.click()
+        expect(page.get_by_role("menu")).to_be_visible()
+        assert violations(page, axe) == []
+        page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 360, "height": 700})
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('.lensbar, .lensbar ~ *, .lensbar ~ * .tools, .half')]
+            .filter(at => at.getBoundingClientRect().right > 360).map(at => at.outerHTML.slice(0, 200))"""
+    )
+    assert wide == []
+    small = page.evaluate(
+        """() => [...document.querySelectorAll('.lensbar button, .panel button, .panel a')]
+            .filter(at => at.offsetParent && at.getBoundingClientRect().height < 24)
+            .map(at => at.outerHTML)"""
+    )
+    assert small == []

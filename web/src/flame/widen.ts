@@ -1,0 +1,28 @@
+import type { States, Tree } from "./tree.ts";
+
+const STATES = ["idle", "running", "gil"] as const;
+
+/**
+ * A tree whose states are columns like sides, so that whatever is done to sides is done to them: sides first,
+ * then idle, running and gil of each side. `narrow` puts them back.
+ */
+export function widen(tree: Tree): Tree {
+  if (!tree.states) return tree;
+  const columns = tree.states.flatMap((of) => STATES.map((state) => of[state]));
+  const none = new Float64Array(tree.level.length);
+  return { ...tree, self: [...tree.self, ...columns], samples: [...tree.samples, ...columns.map(() => none)] };
+}
+
+export function narrow(tree: Tree, sides: number): Tree {
+  if (tree.self.length === sides) return tree;
+  const { self, samples } = tree;
+  return { ...tree, self: self.slice(0, sides), samples: samples.slice(0, sides), states: statesOf(self, sides) };
+}
+
+/** The columns behind the sides', by side. */
+export function statesOf(columns: readonly Float64Array[], sides: number): States[] {
+  return Array.from({ length: sides }, (_, side) => {
+    const [idle, running, gil] = columns.slice(sides + side * STATES.length);
+    return { idle, running, gil };
+  });
+}

@@ -1,0 +1,56 @@
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import type { FlameAnswer } from "../api/answers.ts";
+import { look } from "../flame/look.ts";
+import { read, type Reading } from "../flame/reading.ts";
+import { treeOf } from "../flame/tree.ts";
+import { change, place } from "../location.ts";
+import type { Place } from "../url.ts";
+import { FlamePanel } from "./flamepanel.tsx";
+import { Functions } from "./functions.tsx";
+import { LinesView } from "./lines.tsx";
+import { SandwichView } from "./sandwich.tsx";
+import { LensBar } from "./transforms.tsx";
+
+/** What the API is asked for so that a tree can be looked at as an address says. */
+export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, string> =>
+  ({ lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && type === "wall" ? "1" : "" });
+
+/**
+ * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
+ * `below` stands under a flame graph and is given what it shows.
+ */
+export function Lensed({ answer, names, below }: {
+  answer: FlameAnswer; names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
+}) {
+  const { t, by, invert, collapse, view } = place.value;
+  const norm = names.length === 1 ? "rate" : place.value.norm;
+  const tree = useMemo(() => treeOf(answer), [answer]);
+  const looked = useMemo(() => look(tree, t, by), [tree, t, by]);
+  const inverted = invert && view !== "table" && view !== "sandwich";
+  const reading = useMemo(
+    () => read(looked.tree, answer.sides.map((side) => side.pod_seconds), { invert: inverted, collapse, norm }),
+    [looked, inverted, collapse, norm],
+  );
+  const nothing = t !== "" && looked.left.every(({ samples, of }) => samples === of);
+  return (
+    <>
+      <LensBar looked={looked} names={names} />
+      {view === "lines" ? <LinesView tree={tree} names={names} />
+        : nothing ? <NothingLeft />
+        : view === "table" ? <Functions reading={reading} names={names} />
+        : view === "sandwich" ? <SandwichView reading={reading} names={names} />
+        : <><FlamePanel reading={reading} names={names} />{below?.(reading)}</>}
+    </>
+  );
+}
+
+function NothingLeft() {
+  return (
+    <div class="card zero">
+      <h2>These transforms leave out every sample</h2>
+      <p>Remove one of them above, or all.</p>
+      <button type="button" class="primary" onClick={() => change({ t: "", focus: "" })}>Remove all transforms</button>
+    </div>
+  );
+}
