@@ -19,7 +19,9 @@ from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, folded, speedscope, svg
 from sidelight.collector.query.flame import Flame, flame
+from sidelight.collector.query.heatmap import Bounds, heatmap
 from sidelight.collector.query.listing import label_names, label_values, services
+from sidelight.collector.query.overview import overview
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
@@ -38,9 +40,11 @@ SVG_POLICY: Final = (
 
 PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/services": RANGE,
+    "/overview": (*RANGE, "type", "limit"),
     "/labels": RANGE,
     "/labels/{name}/values": RANGE,
     "/timeline": (*RANGE, "type", "step"),
+    "/heatmap": (*RANGE, "type", "rows", "step", "zone", "limit"),
     "/flamegraph": (*RANGE, "type", "nodes", "lines"),
     "/compare": (*RANGE, *SIDES, "type", "nodes", "lines"),
     "/depth": (*RANGE, *SIDES, "type"),
@@ -72,9 +76,11 @@ def routes(
     api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
+        "/overview": api.overview,
         "/labels": api.labels,
         "/labels/{name}/values": api.label_values,
         "/timeline": api.timeline,
+        "/heatmap": api.heatmap,
         "/flamegraph": api.flamegraph,
         "/compare": api.compare,
         "/depth": api.depth,
@@ -109,6 +115,13 @@ class _Api:
         given = self._read(request, "/services")
         return await self._answer(request, lambda: partial(services, question=given.question()))
 
+    async def overview(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/overview")
+        kind, most = given.kind(), given.limit(self._limits.max_rows)
+        return await self._answer(
+            request, lambda: partial(overview, question=given.question(), kind=kind, most=most)
+        )
+
     async def labels(self, request: web.Request) -> web.Response:
         given = self._read(request, "/labels")
         return await self._answer(request, lambda: partial(label_names, question=given.question()))
@@ -125,6 +138,24 @@ class _Api:
         return await self._answer(
             request,
             lambda: partial(timeline, question=given.question(), kind=kind, step_ns=step, most=most),
+        )
+
+    async def heatmap(self, request: web.Request) -> web.Response:
+        given, limits = self._read(request, "/heatmap"), self._limits
+        kind, step, rows = given.kind(), given.step_ns(), given.rows()
+        zone = given.text("zone", "UTC")
+        bounds = Bounds(limits.max_points, given.limit(DEFAULT_ROWS), limits.max_cells)
+        return await self._answer(
+            request,
+            lambda: partial(
+                heatmap,
+                question=given.question(),
+                kind=kind,
+                rows=rows,
+                step_ns=step,
+                zone=zone,
+                bounds=bounds,
+            ),
         )
 
     async def flamegraph(self, request: web.Request) -> web.Response:
