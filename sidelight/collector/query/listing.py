@@ -10,8 +10,7 @@ from sidelight.collector.columns import integers, one, strings, used
 from sidelight.collector.query.basis import Basis, basis
 from sidelight.collector.query.matching import label
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.seen import Key, Seen, seen
-from sidelight.collector.query.watched import processes
+from sidelight.collector.query.seen import Seen, seen
 from sidelight.collector.query.windows import Question, choose
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
@@ -65,15 +64,15 @@ class LabelValues(TypedDict):
 def services(reading: Reading, question: Question) -> Services:
     """Every service with windows in the range, and its versions in the order in which they appeared."""
     chosen = choose(reading, question, stacks=False)
-    table, whole = chosen.table, processes(chosen.watched)
     versions: dict[str, list[VersionSeen]] = {}
-    of_versions = seen(table, whole, ("service", "version"), ProfileType.CPU)
-    for (service, version), of in sorted(of_versions.items(), key=_appeared):
+    by_version = seen(chosen, ProfileType.CPU, "service", "version")
+    for of in sorted(by_version, key=lambda of: (of.first_ns, of.key)):
+        service, version = of.key
         versions.setdefault(service, []).append({"version": version, **_told(of)})
     return {
         "services": [
-            {"service": service, **_told(of), "versions": versions[service]}
-            for (service,), of in sorted(seen(table, whole, ("service",), ProfileType.CPU).items())
+            {"service": of.key[0], **_told(of), "versions": versions[of.key[0]]}
+            for of in seen(chosen, ProfileType.CPU, "service")
         ],
         "from": question.from_ns / SECOND_NS,
         "until": question.until_ns / SECOND_NS,
@@ -111,17 +110,13 @@ def versions(table: pa.Table) -> list[Version]:
     ]
 
 
-def _appeared(found: tuple[Key, Seen]) -> tuple[int, Key]:
-    return found[1].first_ns, found[0]
-
-
 def _told(of: Seen) -> WasSeen:
     return {
         "first_seen": of.first_ns / SECOND_NS,
         "last_seen": of.last_ns / SECOND_NS,
         "windows": of.windows,
         "samples": of.sampled,
-        "pods": of.pods,
+        "pods": len(of.pods),
         "cpu_cores": of.rate,
     }
 

@@ -1,38 +1,38 @@
 """How much was seen of each service and of each version, in one pass over all windows of a question."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from math import fsum
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import floats, integers, one, strings
+from sidelight.collector.columns import firsts, floats, integers, numbered, one, stacked, strings
 from sidelight.collector.query.frames import STATES_OF
-from sidelight.collector.query.watched import watched_seconds
+from sidelight.collector.query.watched import processes, watched_seconds
+from sidelight.collector.query.windows import Windows
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
-
-Key = tuple[str, ...]
-"""The values of the columns that things are told apart by."""
 
 
 @dataclass(slots=True)
 class Seen:
     """What was seen of one thing: from and until when (Unix ns), and how much.
 
-    `samples` and `ns`, their time, are of the profile type; `sampled` counts samples in every state.
+    `key` has the values that tell it from others. `samples` and `ns`, their time, are of the profile type;
+    `sampled` counts samples in every state. `pods` says when the last window of each pod ended.
     """
 
-    first_ns: int
-    last_ns: int
+    key: tuple[str, ...]
+    first_ns: int = 0
+    last_ns: int = 0
     windows: int = 0
     samples: int = 0
     sampled: int = 0
     ns: int = 0
-    pods: int = 0
+    pods: list[int] = field(default_factory=list)
     pod_seconds: float = 0.0
+    coverage: float = 0.0
 
     @property
     def rate(self) -> float | None:
@@ -40,62 +40,71 @@ class Seen:
         return self.ns / SECOND_NS / self.pod_seconds if self.pod_seconds else None
 
 
-def seen(table: pa.Table, whole: pa.Table, keys: tuple[str, ...], kind: ProfileType) -> dict[Key, Seen]:
-    """What was seen of each value of some columns."""
+def seen(windows: Windows, kind: ProfileType, *keys: str) -> list[Seen]:
+    """What was seen of each value of some columns of text, in the order of these values."""
+    names, table, whole = _numbered(windows, keys)
+    found = [Seen(key) for key in names]
     states = STATES_OF[ProfileType.WALL]
-    added = table.group_by([*keys, "period_ns"], use_threads=False).aggregate(
+    added = table.group_by(["number", "period_ns"], use_threads=False).aggregate(
         [("ts", "min"), ("end_ns", "max"), ("windows", "sum"), *((state, "sum") for state in states)]
     )
-    names = ("period_ns", "ts_min", "end_ns_max", "windows_sum")
-    found: dict[Key, Seen] = {}
+    columns = (added[name] for name in ("number", "period_ns", "ts_min", "end_ns_max", "windows_sum"))
     counts = {state: integers(added[f"{state}_sum"]) for state in states}
-    for at, (key, period, first, last, windows) in enumerate(
-        zip(_keys(added, keys), *(integers(added[name]) for name in names), strict=True)
+    sampled = list(map(sum, zip(*counts.values(), strict=True)))
+    wanted = list(map(sum, zip(*(counts[state] for state in STATES_OF[kind]), strict=True)))
+    for (at, period, first, last, many), all_samples, samples in zip(
+        zip(*map(integers, columns), strict=True), sampled, wanted, strict=True
     ):
-        of = found.setdefault(key, Seen(first, last))
-        samples = sum(counts[state][at] for state in STATES_OF[kind])
-        of.first_ns, of.last_ns = min(of.first_ns, first), max(of.last_ns, last)
-        of.windows += windows
+        of = found[at]
+        of.first_ns = min(of.first_ns, first) if of.windows else first
+        of.last_ns = max(of.last_ns, last)
+        of.windows += many
         of.samples += samples
-        of.sampled += sum(counts[state][at] for state in states)
+        of.sampled += all_samples
         of.ns += samples * period
-    for key, (pods, seconds) in _watched(whole, keys).items():
-        if key in found:
-            found[key].pods, found[key].pod_seconds = pods, seconds
-    return found
+    _add_watched(found, whole)
+    return sorted((of for of in found if of.windows), key=lambda of: of.key)
 
 
-def _watched(whole: pa.Table, keys: tuple[str, ...]) -> Mapping[Key, tuple[int, float]]:
-    """For each key its pods, and how long they were watched."""
-    each = whole.group_by([*keys, "namespace", "pod"], use_threads=False).aggregate([])
-    pods: dict[Key, int] = defaultdict(int)
-    for key in _keys(each, keys):
-        pods[key] += 1
-    seconds: dict[Key, list[float]] = defaultdict(list)
-    found = list(watched_seconds(whole, *keys))
-    rows = whole.select(list(keys)).take(pa.array([row for row, _ in found], pa.int64()))
-    for key, (_, watched) in zip(_keys(rows, keys), found, strict=True):
-        seconds[key].append(watched)
-    return {key: (count, fsum(seconds.get(key, ()))) for key, count in pods.items()}
+def _numbered(windows: Windows, keys: Sequence[str]) -> tuple[list[tuple[str, ...]], pa.Table, pa.Table]:
+    """The values there are, and chosen windows and whole processes with the number of theirs."""
+    names = list(keys)
+    table, watched = windows.table, windows.watched
+    both = table.select(names)
+    if watched is not table:
+        both = stacked([both, watched.select(names)])
+    number = numbered(both)
+    values = firsts(both.append_column("number", number), ["number"])
+    found = list(zip(*(strings(values[name]) for name in names), strict=True))
+    cut = 0 if watched is table else len(table)
+    whole = processes(watched.append_column("number", number[cut:]))
+    return found, table.append_column("number", number[: len(table)]), whole
 
 
-def last_of_pods(whole: pa.Table, keys: tuple[str, ...]) -> Iterator[tuple[Key, int]]:
-    """When each pod's last window ended (ns), for each key."""
-    each = whole.group_by([*keys, "namespace", "pod"], use_threads=False).aggregate([("end_ns", "max")])
-    return zip(_keys(each, keys), integers(each["end_ns_max"]), strict=True)
+def _add_watched(found: Sequence[Seen], whole: pa.Table) -> None:
+    """The pods of each, how long they were watched, and the share of it in which ticks gave stacks."""
+    numbers = integers(whole["number"])
+    seconds: list[list[float]] = [[] for _ in found]
+    for row, watched in watched_seconds(whole, "number"):
+        seconds[numbers[row]].append(watched)
+    for at, last in _last_of_pods(whole):
+        found[at].pods.append(last)
+    for at, covered in _coverage(whole):
+        found[at].coverage = covered
+    for of, of_pods in zip(found, seconds, strict=True):
+        of.pod_seconds = fsum(of_pods)
 
 
-def coverage(whole: pa.Table, key: str) -> dict[str, float]:
-    """For each value of a column the share of its processes' time in which ticks gave stacks."""
-    counted = pc.subtract(pc.add(whole["duration_ns"], whole["covered_ns"]), whole["ticking_ns"])
-    table = pa.table({"key": one(whole[key]), "all": floats(whole["duration_ns"]), "covered": counted})
-    added = table.group_by("key", use_threads=False).aggregate([("all", "sum"), ("covered", "sum")])
-    columns = added["all_sum"].to_pylist(), added["covered_sum"].to_pylist()
-    return {
-        name: covered / every if every else 0.0
-        for name, every, covered in zip(strings(added["key"]), *columns, strict=True)
-    }
+def _last_of_pods(whole: pa.Table) -> Iterator[tuple[int, int]]:
+    keys = ["number", "namespace", "pod"]
+    each = whole.group_by(keys, use_threads=False).aggregate([("end_ns", "max")])
+    return zip(integers(each["number"]), integers(each["end_ns_max"]), strict=True)
 
 
-def _keys(table: pa.Table, keys: tuple[str, ...]) -> Iterator[Key]:
-    return zip(*(strings(table[key]) for key in keys), strict=True)
+def _coverage(whole: pa.Table) -> Iterator[tuple[int, float]]:
+    duration, covered, ticking = (floats(whole[name]) for name in ("duration_ns", "covered_ns", "ticking_ns"))
+    counted = pc.subtract(pc.add(duration, covered), ticking)
+    table = pa.table({"number": one(whole["number"]), "all": duration, "covered": counted})
+    added = table.group_by("number", use_threads=False).aggregate([("all", "sum"), ("covered", "sum")])
+    for at, every, part in zip(*(column.to_pylist() for column in added.columns), strict=True):
+        yield at, part / every if every else 0.0

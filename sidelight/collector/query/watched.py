@@ -14,14 +14,14 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Array, integers, numbered, one, ordered, row_numbers, same
+from sidelight.collector.columns import Array, filtered, integers, numbered, one, ordered, row_numbers, same
 from sidelight.collector.store.hours import united
 from sidelight.collector.times import SECOND_NS
 
 
 def processes(rows: pa.Table) -> pa.Table:
     """Those rows that tell of whole processes."""
-    return rows.filter(pc.greater(rows["processes"], pa.scalar(0)))
+    return filtered(rows, pc.greater(rows["processes"], pa.scalar(0)))
 
 
 def pod_seconds(rows: pa.Table) -> float:
