@@ -1,6 +1,6 @@
 import type { OfVersions, OverviewAnswer } from "./api/grids.ts";
 import { changeOf } from "./flame/compare.ts";
-import { equals, quoted, without } from "./selectors.ts";
+import { equals, oneOf, without } from "./selectors.ts";
 
 /** Not seen for this many seconds before the end of the range: a service is stale. */
 export const STALE_SECONDS = 600;
@@ -48,7 +48,7 @@ export function sorted(answer: OverviewAnswer, sort: string, drifts: readonly Dr
     if (by === "pods") return answer.pods_now[at];
     if (by === "seen") return answer.last_seen[at];
     // Of what nothing can be said, behind all others whichever way.
-    if (by === "change") return ["more", "less", "same"].includes(drifts[at].kind) ? drifts[at].part : -sign * Number.MAX_VALUE;
+    if (by === "change") return ["more", "less", "same"].includes(drifts[at].kind) ? drifts[at].part : sign * Number.MAX_VALUE;
     return answer.cores[at] ?? -1;
   });
   return order.sort((a, b) => sign * (value[a] - value[b]) || a - b);
@@ -81,13 +81,11 @@ export function laidOut(count: number, first: number, last: number, kept: number
 
 const MOST_CHARACTERS = 3600;
 
-const literally = (text: string) => text.replaceAll(/[\\^$.|?*+()[\]{}]/g, "\\$&");
-
 /** Matchers that find these services, each short enough for one question (the API takes 4,096 characters). */
 export function namesMatchers(names: readonly string[], most = MOST_CHARACTERS): { names: string[]; matcher: string }[] {
   const batches: { names: string[]; matcher: string }[] = [];
   let held: string[] = [];
-  const matcher = (some: readonly string[]) => (some.length === 1 ? equals("service", some[0]) : `service=~${quoted(some.map(literally).join("|"))}`);
+  const matcher = (some: readonly string[]) => oneOf("service", some);
   for (const name of names) {
     if (held.length > 0 && matcher([...held, name]).length > most) {
       batches.push({ names: held, matcher: matcher(held) });

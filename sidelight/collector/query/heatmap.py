@@ -58,7 +58,11 @@ class Others(Cells):
     rows: int
 
 
-class Heatmap(TypedDict):
+# `from` is a word of the language, so this one is written as a call.
+_Range = TypedDict("_Range", {"from": float, "until": float})
+
+
+class Heatmap(_Range):
     """Cells by row and column, the row that took most first; hours in their order.
 
     `row` has the name of each row, `namespace` where a pod is; `start` is when each column begins, in Unix
@@ -149,6 +153,8 @@ def heatmap(
         "samples": [of["samples"] for of in cells[:-1]],
         "versions": versions,
         "others": {"rows": len(grid.names) - len(kept), **cells[-1]},
+        "from": question.from_ns / SECOND_NS,
+        "until": question.until_ns / SECOND_NS,
         "modes": said(whole["mode"]),
         "quality": quality(table, whole),
         "basis": basis([grid.windows], kind, reading.unreadable),

@@ -100,9 +100,8 @@ def _current_and_previous(versions: Sequence[Seen], last_ns: int) -> tuple[Seen,
 
 
 def _cores(of: Seen) -> float | None:
-    """How many cores (or threads) all pods kept busy, on average from the first window to the last."""
-    span = of.last_ns - of.first_ns
-    return round(of.ns / of.coverage / span, 6) if span and of.coverage else None
+    """How many cores (or threads) all pods kept busy, on average while any of them was watched."""
+    return None if of.rate is None else round(of.rate * of.pods_at_once, 6)
 
 
 def _columns(versions: Sequence[Seen | None], services: Sequence[Seen]) -> OfVersions:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from math import fsum
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sidelight.collector.columns import firsts, floats, integers, numbered, one, stacked, strings
+from sidelight.collector.columns import Array, firsts, integers, numbered, one, stacked, strings
 from sidelight.collector.query.frames import STATES_OF
-from sidelight.collector.query.watched import processes, watched_seconds
+from sidelight.collector.query.watched import processes, union_ns, watched_seconds
 from sidelight.collector.query.windows import Windows
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
@@ -20,7 +19,8 @@ class Seen:
     """What was seen of one thing: from and until when (Unix ns), and how much.
 
     `key` has the values that tell it from others. `samples` and `ns`, their time, are of the profile type;
-    `sampled` counts samples in every state. `pods` says when the last window of each pod ended.
+    `sampled` counts samples in every state. `pods` says when the last window of each pod ended, and
+    `pods_at_once` how many there were on average while any was watched.
     """
 
     key: tuple[str, ...]
@@ -32,7 +32,7 @@ class Seen:
     ns: int = 0
     pods: list[int] = field(default_factory=list)
     pod_seconds: float = 0.0
-    coverage: float = 0.0
+    pods_at_once: float = 0.0
 
     @property
     def rate(self) -> float | None:
@@ -82,29 +82,29 @@ def _numbered(windows: Windows, keys: Sequence[str]) -> tuple[list[tuple[str, ..
 
 
 def _add_watched(found: Sequence[Seen], whole: pa.Table) -> None:
-    """The pods of each, how long they were watched, and the share of it in which ticks gave stacks."""
+    """The pods of each, and how long they were watched."""
     numbers = integers(whole["number"])
     seconds: list[list[float]] = [[] for _ in found]
     for row, watched in watched_seconds(whole, "number"):
         seconds[numbers[row]].append(watched)
     for at, last in _last_of_pods(whole):
         found[at].pods.append(last)
-    for at, covered in _coverage(whole):
-        found[at].coverage = covered
     for of, of_pods in zip(found, seconds, strict=True):
         of.pod_seconds = fsum(of_pods)
+    each = _numbers_of_pods(whole)
+    of_each, of_all = union_ns(whole, each), union_ns(whole, one(whole["number"]))
+    together = [0] * len(found)
+    for pod, at in dict(zip(integers(each), numbers, strict=True)).items():
+        together[at] += of_each.get(pod, 0)
+    for at, time in of_all.items():
+        found[at].pods_at_once = together[at] / time if time else 0.0
+
+
+def _numbers_of_pods(whole: pa.Table) -> Array:
+    return numbered(whole.select(["number", "namespace", "pod"]))
 
 
 def _last_of_pods(whole: pa.Table) -> Iterator[tuple[int, int]]:
     keys = ["number", "namespace", "pod"]
     each = whole.group_by(keys, use_threads=False).aggregate([("end_ns", "max")])
     return zip(integers(each["number"]), integers(each["end_ns_max"]), strict=True)
-
-
-def _coverage(whole: pa.Table) -> Iterator[tuple[int, float]]:
-    duration, covered, ticking = (floats(whole[name]) for name in ("duration_ns", "covered_ns", "ticking_ns"))
-    counted = pc.subtract(pc.add(duration, covered), ticking)
-    table = pa.table({"number": one(whole["number"]), "all": duration, "covered": counted})
-    added = table.group_by("number", use_threads=False).aggregate([("all", "sum"), ("covered", "sum")])
-    for at, every, part in zip(*(column.to_pylist() for column in added.columns), strict=True):
-        yield at, part / every if every else 0.0

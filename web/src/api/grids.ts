@@ -58,6 +58,8 @@ export interface HeatmapAnswer {
   readonly samples: Column<Cells["samples"]>;
   readonly versions: Column<readonly SeenVersion[]>;
   readonly others: Cells & { readonly rows: number };
+  readonly from: number;
+  readonly until: number;
   readonly modes: readonly string[];
   readonly quality: Quality;
   readonly basis: Basis;

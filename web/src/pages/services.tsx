@@ -56,7 +56,7 @@ function List({ answer, range, turn }: { answer: OverviewAnswer; range: Range; t
         {SCOPES.map((label) => <Scope key={label} label={label} range={range} turn={turn} />)}
         <span class="quiet" role="status">
           {order.length < answer.service.length ? `${count(order.length)} of ${plural(answer.service.length, "service")}` : plural(order.length, "service")}
-          {" · "}{plural(pods, "pod")}{stale > 0 && ` · ${count(stale)} stale`}
+          {" · "}{plural(pods, "pod")} now{stale > 0 && ` · ${count(stale)} stale`}
         </span>
         <span class="gap" />
         <BasisLine basis={answer.basis} />
