@@ -382,4 +382,5 @@ def query_limits(settings: Settings) -> QueryLimits:
         max_nodes=settings.max_nodes,
         max_points=settings.max_points,
         max_rows=settings.max_rows,
+        max_cells=settings.max_cells,
     )

@@ -28,6 +28,7 @@ _AT_LEAST_ONE = (
     "max_nodes",
     "max_points",
     "max_rows",
+    "max_cells",
 )
 
 _CENTURY_DAYS = 36_525
@@ -202,8 +203,16 @@ class Settings:
     max_nodes: int = setting(
         1_000_000, "most flame graph nodes of any answer, also with nodes=all", read=whole, metavar="COUNT"
     )
-    max_points: int = setting(5_000, "most steps of a timeline", read=whole, metavar="COUNT")
-    max_rows: int = setting(100_000, "most rows of a table of functions", read=whole, metavar="COUNT")
+    max_points: int = setting(
+        5_000, "most steps of a timeline, or columns of a heatmap", read=whole, metavar="COUNT"
+    )
+    max_rows: int = setting(
+        100_000,
+        "most rows of functions, of services, or of a heatmap",
+        read=whole,
+        metavar="COUNT",
+    )
+    max_cells: int = setting(100_000, "most cells of a heatmap", read=whole, metavar="COUNT")
 
     max_worker_deaths: int = setting(
         5,

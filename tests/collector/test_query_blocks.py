@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.flame import flame
+from sidelight.collector.query.heatmap import Bounds, heatmap
 from sidelight.collector.query.listing import label_names, label_values, services
+from sidelight.collector.query.overview import overview
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
@@ -96,6 +98,11 @@ def answers(store: ObjectStore, selector: str, start: float, end: float, kind: P
             timeline(reading, one, kind, step_ns=7200 * 10**9, most=5000),
             timeline(reading, one, kind, step_ns=None, most=5000),
             services(reading, two),
+            overview(reading, two, kind, most=100),
+            heatmap(reading, one, kind, rows="pod", step_ns=None, zone="UTC", bounds=Bounds(5000, 3, 20_000)),
+            heatmap(
+                reading, one, kind, rows="hour", step_ns=None, zone="+05:45", bounds=Bounds(99, 24, 20_000)
+            ),
             label_names(reading, one),
             label_values(reading, one, "region"),
         ]

@@ -10,7 +10,9 @@ import pytest
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.flame import flame
+from sidelight.collector.query.heatmap import Bounds, heatmap
 from sidelight.collector.query.listing import label_names, label_values, services
+from sidelight.collector.query.overview import overview
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.store.memory import MemoryStore
@@ -23,6 +25,16 @@ CALLS: Mapping[str, Callable[[Reading], object]] = {
     "services": partial(services, question=SELECTED),
     "labels": partial(label_names, question=SELECTED),
     "values": partial(label_values, question=SELECTED, name="pod"),
+    "overview": partial(overview, question=SELECTED, kind=ProfileType.CPU, most=10),
+    "heatmap": partial(
+        heatmap,
+        question=SELECTED,
+        kind=ProfileType.CPU,
+        rows="pod",
+        step_ns=None,
+        zone="UTC",
+        bounds=Bounds(1000, 10, 1000),
+    ),
     "timeline": partial(timeline, question=SELECTED, kind=ProfileType.CPU, step_ns=None, most=1000),
 }
 

@@ -4,6 +4,14 @@ export const quoted = (value: string): string => `"${value.replaceAll("\\", "\\\
 
 export const equals = (label: string, value: string): string => `${label}=${quoted(value)}`;
 
+const literally = (text: string) => text.replaceAll(/[\\^$.|?*+()[\]{}]/g, "\\$&");
+
+/** A label is, or with `not` is not, one of these values. */
+export function oneOf(label: string, values: readonly string[], not = false): string {
+  if (values.length === 1) return `${label}${not ? "!=" : "="}${quoted(values[0])}`;
+  return `${label}${not ? "!~" : "=~"}${quoted(values.map(literally).join("|"))}`;
+}
+
 /** Matchers joined; braces and emptiness are allowed in each part and absent from the whole. */
 export const joined = (...parts: readonly string[]): string =>
   parts.map((part) => part.trim().replace(/^\{/, "").replace(/\}$/, "").trim()).filter((part) => part !== "").join(", ");

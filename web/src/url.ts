@@ -44,6 +44,8 @@ export interface Place {
   readonly depth_from: string;
   readonly depth_until: string;
   readonly rows: HeatRows;
+  /** The block of a heatmap that is selected (see charts/block). */
+  readonly cells: string;
   readonly sort: string;
   readonly invert: boolean;
   readonly collapse: boolean;
@@ -55,7 +57,7 @@ export interface Place {
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
   a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", rows: "pods", sort: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", rows: "pods", cells: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 

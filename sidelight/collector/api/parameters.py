@@ -12,6 +12,7 @@ from sidelight.collector.query.matching import read_selector
 from sidelight.collector.query.windows import Question
 from sidelight.collector.times import SECOND_NS, parse_time
 from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.labels import LabelLimits
 from sidelight.stacks.selectors import Selector
 
 RANGE: Final = ("query", "from", "until")
@@ -25,6 +26,7 @@ SIDES: Final = (
 _DAY_SECONDS: Final = 86_400
 _LENGTH: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
 _UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY_SECONDS}
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _SWITCH: Final = {"0": False, "1": True}
 
 
@@ -69,9 +71,9 @@ class Parameters:
             raise BadParameter.value(name, word, f"one of {', '.join(words)}")
         return word
 
-    def text(self, name: str) -> str:
-        """Any text, empty if it is left out."""
-        return self._given.get(name, "")
+    def text(self, name: str, default: str = "") -> str:
+        """Any text."""
+        return self._given.get(name, default)
 
     def switch(self, name: str, *, default: bool) -> bool:
         text = self._given.get(name, "1" if default else "0")
@@ -88,8 +90,15 @@ class Parameters:
         """Most rows of a table."""
         return min(self._count("limit", self._given.get("limit", ""), default, ""), self._limits.max_rows)
 
+    def rows(self) -> str:
+        """What rows of a heatmap are: a label, or hours of the day."""
+        text = self._given.get("rows", "pod")
+        if not _LABEL.fullmatch(text) or len(text) > LabelLimits().max_name_bytes:
+            raise BadParameter.value("rows", text, "pod, hour, or the name of a label")
+        return text
+
     def step_ns(self) -> int | None:
-        """The length of a timeline's step; None when it is left to the collector."""
+        """The length of a step; None when it is left to the collector."""
         text = self._given.get("step")
         if text is None:
             return None

@@ -19,8 +19,10 @@ from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, folded, speedscope, svg
 from sidelight.collector.query.flame import Flame, flame
+from sidelight.collector.query.heatmap import Bounds, heatmap
 from sidelight.collector.query.lines import function_lines
 from sidelight.collector.query.listing import label_names, label_values, services
+from sidelight.collector.query.overview import overview
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
@@ -40,11 +42,13 @@ SVG_POLICY: Final = (
 
 PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/services": RANGE,
+    "/overview": (*RANGE, "type", "limit"),
     "/labels": RANGE,
     "/labels/{name}/values": RANGE,
     "/timeline": (*RANGE, "type", "step"),
     "/flamegraph": (*RANGE, "type", "nodes", "lines", "states"),
     "/compare": (*RANGE, *SIDES, "type", "nodes", "lines", "states"),
+    "/heatmap": (*RANGE, "type", "rows", "step", "zone", "limit"),
     "/depth": (*RANGE, *SIDES, "type"),
     "/top": (*RANGE, *SIDES, "type", "by", "limit"),
     "/lines": (*RANGE, *SIDES, "type", "function", "file", "limit"),
@@ -75,9 +79,11 @@ def routes(
     api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
+        "/overview": api.overview,
         "/labels": api.labels,
         "/labels/{name}/values": api.label_values,
         "/timeline": api.timeline,
+        "/heatmap": api.heatmap,
         "/flamegraph": api.flamegraph,
         "/compare": api.compare,
         "/depth": api.depth,
@@ -113,6 +119,13 @@ class _Api:
         given = self._read(request, "/services")
         return await self._answer(request, lambda: partial(services, question=given.question()))
 
+    async def overview(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/overview")
+        kind, most = given.kind(), given.limit(self._limits.max_rows)
+        return await self._answer(
+            request, lambda: partial(overview, question=given.question(), kind=kind, most=most)
+        )
+
     async def labels(self, request: web.Request) -> web.Response:
         given = self._read(request, "/labels")
         return await self._answer(request, lambda: partial(label_names, question=given.question()))
@@ -129,6 +142,24 @@ class _Api:
         return await self._answer(
             request,
             lambda: partial(timeline, question=given.question(), kind=kind, step_ns=step, most=most),
+        )
+
+    async def heatmap(self, request: web.Request) -> web.Response:
+        given, limits = self._read(request, "/heatmap"), self._limits
+        kind, step, rows = given.kind(), given.step_ns(), given.rows()
+        zone = given.text("zone", "UTC")
+        bounds = Bounds(limits.max_points, given.limit(DEFAULT_ROWS), limits.max_cells)
+        return await self._answer(
+            request,
+            lambda: partial(
+                heatmap,
+                question=given.question(),
+                kind=kind,
+                rows=rows,
+                step_ns=step,
+                zone=zone,
+                bounds=bounds,
+            ),
         )
 
     async def flamegraph(self, request: web.Request) -> web.Response:

@@ -10,8 +10,9 @@ class QueryLimits:
     max_range_days: longest span between `from` and `until`.
     default_nodes: most flame graph nodes in an answer that does not ask for a number.
     max_nodes: most nodes in any answer, also with `nodes=all`.
-    max_points: most steps in a timeline.
-    max_rows: most rows of a table of functions.
+    max_points: most steps in a timeline, or columns of a heatmap.
+    max_rows: most rows of functions, of services, or of a heatmap.
+    max_cells: most cells of a heatmap.
     timeout_seconds: after which a query is given up.
     running: queries worked on at once; waiting: queries that may wait for a place.
     reads: objects read from the store at once.
@@ -24,6 +25,7 @@ class QueryLimits:
     max_nodes: int = 1_000_000
     max_points: int = 5_000
     max_rows: int = 100_000
+    max_cells: int = 100_000
     timeout_seconds: float = 30
     running: int = 4
     waiting: int = 32
@@ -32,7 +34,8 @@ class QueryLimits:
     answer_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
-        for name in ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows"):
+        at_least_one = ("default_nodes", "max_nodes", "max_points", "max_rows", "max_cells")
+        for name in ("running", "reads", *at_least_one):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:

@@ -1,19 +1,16 @@
 """What there is: services, their versions, labels and values; read off windows, without their stacks."""
 
-from collections.abc import Sequence
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import integers, one, ordered, strings, total, used
-from sidelight.collector.query.basis import Basis, basis, pods, time_ns
-from sidelight.collector.query.frames import STATES_OF
+from sidelight.collector.columns import integers, one, strings, used
+from sidelight.collector.query.basis import Basis, basis
 from sidelight.collector.query.matching import label
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.watched import pod_seconds, processes
+from sidelight.collector.query.seen import Seen, seen
 from sidelight.collector.query.windows import Question, choose
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
@@ -28,7 +25,7 @@ class Version(TypedDict):
     last_seen: float
 
 
-class Seen(TypedDict):
+class WasSeen(TypedDict):
     """How much was seen of something; `cpu_cores` is CPU seconds per pod-second, None if not known."""
 
     first_seen: float
@@ -39,11 +36,11 @@ class Seen(TypedDict):
     cpu_cores: float | None
 
 
-class VersionSeen(Seen):
+class VersionSeen(WasSeen):
     version: str
 
 
-class ServiceSeen(Seen):
+class ServiceSeen(WasSeen):
     service: str
     versions: list[VersionSeen]
 
@@ -67,11 +64,15 @@ class LabelValues(TypedDict):
 def services(reading: Reading, question: Question) -> Services:
     """Every service with windows in the range, and its versions in the order in which they appeared."""
     chosen = choose(reading, question, stacks=False)
-    watched = dict(split(processes(chosen.watched), "service"))
+    versions: dict[str, list[VersionSeen]] = {}
+    by_version = seen(chosen, ProfileType.CPU, "service", "version")
+    for of in sorted(by_version, key=lambda of: (of.first_ns, of.key)):
+        service, version = of.key
+        versions.setdefault(service, []).append({"version": version, **_told(of)})
     return {
         "services": [
-            {"service": name, **_seen(table, watched[name]), "versions": _versions_seen(table, watched[name])}
-            for name, table in split(chosen.table, "service")
+            {"service": of.key[0], **_told(of), "versions": versions[of.key[0]]}
+            for of in seen(chosen, ProfileType.CPU, "service")
         ],
         "from": question.from_ns / SECOND_NS,
         "until": question.until_ns / SECOND_NS,
@@ -109,36 +110,14 @@ def versions(table: pa.Table) -> list[Version]:
     ]
 
 
-def split(table: pa.Table, name: str) -> list[tuple[str, pa.Table]]:
-    """The rows of each value of a column, in the order of the values."""
-    rows = ordered(table, [name])
-    parts: list[tuple[str, pa.Table]] = []
-    start = 0
-    for value, members in groupby(strings(rows[name])):
-        length = sum(1 for _ in members)
-        parts.append((value, rows.slice(start, length)))
-        start += length
-    return parts
-
-
-def _versions_seen(table: pa.Table, processes: pa.Table) -> list[VersionSeen]:
-    watched = dict(split(processes, "version"))
-    found: Sequence[VersionSeen] = [
-        {"version": version, **_seen(rows, watched[version])} for version, rows in split(table, "version")
-    ]
-    return sorted(found, key=itemgetter("first_seen", "version"))
-
-
-def _seen(table: pa.Table, processes: pa.Table) -> Seen:
-    watched = pod_seconds(processes)
-    cpu = sum(time_ns(table, state) for state in STATES_OF[ProfileType.CPU]) / SECOND_NS
+def _told(of: Seen) -> WasSeen:
     return {
-        "first_seen": pc.min(table["ts"]).as_py() / SECOND_NS,
-        "last_seen": pc.max(table["end_ns"]).as_py() / SECOND_NS,
-        "windows": total(table["windows"]),
-        "samples": sum(total(table[state]) for state in STATES_OF[ProfileType.WALL]),
-        "pods": pods(processes),
-        "cpu_cores": cpu / watched if watched else None,
+        "first_seen": of.first_ns / SECOND_NS,
+        "last_seen": of.last_ns / SECOND_NS,
+        "windows": of.windows,
+        "samples": of.sampled,
+        "pods": len(of.pods),
+        "cpu_cores": of.rate,
     }
 
 

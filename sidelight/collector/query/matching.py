@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Array, Words, is_equal, one, words
+from sidelight.collector.columns import Array, Words, filtered, is_equal, one, words
 from sidelight.stacks.labels import KNOWN
 from sidelight.stacks.selectors import Matcher, Op, Selector, parse_selector
 
@@ -43,7 +43,7 @@ def matching(table: pa.Table, selector: Selector) -> pa.Table:
     for matcher in selector.matchers:
         labels = label(table, matcher.name)
         accepted = _accepted(labels.dictionary, matcher)
-        table = table.filter(accepted.take(labels.indices))
+        table = filtered(table, accepted.take(labels.indices))
     return table
 
 

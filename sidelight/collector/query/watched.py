@@ -7,21 +7,18 @@ duration over the pod's processes. A window that does not say how many attempts 
 """
 
 from collections.abc import Iterator
-from itertools import groupby
 from math import fsum
-from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight.collector.columns import Array, integers, numbered, one, ordered, row_numbers, same
-from sidelight.collector.store.hours import united
+from sidelight.collector.columns import Array, Column, filtered, integers, numbered, one, ordered, row_numbers
 from sidelight.collector.times import SECOND_NS
 
 
 def processes(rows: pa.Table) -> pa.Table:
     """Those rows that tell of whole processes."""
-    return rows.filter(pc.greater(rows["processes"], pa.scalar(0)))
+    return filtered(rows, pc.greater(rows["processes"], pa.scalar(0)))
 
 
 def pod_seconds(rows: pa.Table) -> float:
@@ -61,22 +58,32 @@ def union_ns(rows: pa.Table, number: Array) -> dict[int, int]:
         }
     )
     spans = ordered(spans, ["number", "start"])
-    meets = _meets_the_one_before(spans)
-    time = pa.table([spans["number"], pc.subtract(spans["end"], spans["start"])], ["number", "ns"])
+    end = one(spans["end"])
+    time = pa.table({"number": spans["number"], "ns": _beyond(spans, _latest_before(spans["number"], end))})
     added = time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
-    found = dict(zip(integers(added["number"]), integers(added["ns_sum"]), strict=True))
-    if pc.any(meets).as_py():
-        several = pc.unique(one(spans["number"]).filter(meets))
-        rows_of_them = spans.filter(pc.is_in(spans["number"], value_set=several))
-        for at, members in groupby(zip(*map(integers, rows_of_them.columns), strict=True), key=itemgetter(0)):
-            found[at] = sum(end - start for start, end in united((start, end) for _, start, end in members))
-    return found
+    return dict(zip(integers(added["number"]), integers(added["ns_sum"]), strict=True))
 
 
-def _meets_the_one_before(spans: pa.Table) -> Array:
-    """For each span whether the one before it has the same number and ends after its start."""
-    number, start, end = (one(column) for column in spans.columns)
-    if len(spans) < 2:
-        return same(0, pa.int64(), len(spans)).cast(pa.bool_())
-    meets = pc.and_(pc.equal(number[1:], number[:-1]), pc.less(start[1:], end[:-1]))
-    return pa.concat_arrays([pa.array([False]), one(meets)])
+def _beyond(spans: pa.Table, latest: Array) -> Array:
+    """The time of each span after the latest end of those before it (null: there are none)."""
+    start, end = one(spans["start"]), one(spans["end"])
+    begin = pc.max_element_wise(start, latest)  # passes over nulls
+    return one(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
+
+
+def _latest_before(number: Column, end: Array) -> Array:
+    """For each row the latest end of earlier rows with the same number; rows are in order of number.
+
+    Rows of a later number rank above all earlier ones, so one running maximum of ranks serves all numbers.
+    """
+    rows = pa.scalar(max(len(end), 1), pa.int64())
+    order = pc.sort_indices(end)
+    group = one(number).cast(pa.int64())
+    rank = pc.add(pc.multiply(group, rows), pc.sort_indices(order).cast(pa.int64()))
+    highest = one(pc.cumulative_max(rank))
+    before = pa.concat_arrays([pa.nulls(min(len(end), 1), pa.int64()), highest[:-1]])
+    of = pc.divide(before, rows)
+    at = pc.if_else(
+        pc.equal(of, group), pc.subtract(before, pc.multiply(of, rows)), pa.scalar(None, pa.int64())
+    )
+    return one(end.take(order).take(at))

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from sidelight.collector.columns import (
     Array,
     Column,
+    filtered,
     firsts,
     integers,
     is_word,
@@ -133,7 +134,10 @@ class _Side:
         self._hours = dict(zip(summed, read, strict=True))
         self._rows = _EMPTY_HOURS
         if self._hours:
-            self._rows = stacked([self._numbered(at, table, parts[at]) for at, table in self._hours.items()])
+            rows = [self._numbered(at, table, parts[at]) for at, table in self._hours.items()]
+            if not stacks:  # then it does not matter what else there is, and it may be very much
+                rows = [matching(of, without_threads(question.selector)) for of in rows]
+            self._rows = stacked(rows)
             # A block whose days only are known apart is chosen by day.
             group = pc.if_else(self._rows["daily"], self._rows["day"], self._rows["group"])
             keys = pa.table({name: self._rows[name] for name in ("segment", "daily")})
@@ -142,10 +146,12 @@ class _Side:
     def _numbered(self, at: int, hours: pa.Table, parts: Collection[Part]) -> pa.Table:
         """Rows of a block with what tells them from those of others."""
         rows = len(hours)
-        names = [f"{self._refs[at].key_prefix}{row}" for row in range(rows)]
+        numbers = pc.cast(row_numbers(rows), pa.string())
+        prefix = pa.repeat(pa.scalar(self._refs[at].key_prefix), rows)
+        names = pc.binary_join_element_wise(prefix, numbers, pa.repeat(pa.scalar(""), rows))
         daily = self._stacks and not {"sums", "profiles"} & set(parts)
         more = {
-            "wid": pa.array(names, pa.string()),
+            "wid": names,
             "segment": same(at, pa.int32(), rows),
             "apart": pa.array(["profiles" in parts] * rows, pa.bool_()),
             "daily": pa.array([daily] * rows, pa.bool_()),
@@ -184,7 +190,7 @@ class _Side:
         day = one(pc.multiply(pc.divide(rows["hour"], pa.scalar(DAY_NS)), pa.scalar(DAY_NS)))
         start = pc.if_else(rows["daily"], day, rows["hour"])
         whole = pc.invert(pc.and_(rows["apart"], pc.is_in(rows["hour"], value_set=_numbers(cut))))
-        return rows.filter(pc.and_(_between(start, self._question), whole))
+        return filtered(rows, pc.and_(_between(start, self._question), whole))
 
     def _is_partly(self, rows: pa.Table) -> Array:
         """For each row whether it is chosen, and another of its group is not."""
@@ -255,12 +261,16 @@ def chosen_and_watched(table: pa.Table, selector: Selector) -> tuple[pa.Table, p
     if not threads.matchers:
         chosen = matching(table, selector)
         return chosen, chosen
-    others = Selector(tuple(one for one in selector.matchers if one.name != "thread"))
-    watched = matching(table, others)
+    watched = matching(table, without_threads(selector))
     chosen = matching(watched, threads)
     # Of a process that was not shipped by kind of thread nobody knows which thread was watched.
     whole = chosen.filter(is_word(chosen["thread"], ""))
     return chosen, stacked([whole, watched.filter(pc.invert(is_word(watched["thread"], "")))])
+
+
+def without_threads(selector: Selector) -> Selector:
+    """What a selector asks of processes."""
+    return Selector(tuple(one for one in selector.matchers if one.name != "thread"))
 
 
 def once(table: pa.Table) -> pa.Table:

@@ -17,19 +17,6 @@ export interface VersionRow extends Basis {
   readonly cpu_cores: number | null;
 }
 
-export interface ServiceRow extends Basis {
-  readonly service: string;
-  readonly first_seen: string | number;
-  readonly last_seen: string | number;
-  readonly cpu_cores: number | null;
-  readonly versions: readonly VersionRow[];
-}
-
-export interface ServicesAnswer {
-  readonly services: readonly ServiceRow[];
-  readonly basis: Basis;
-}
-
 /** How well was watched; null where no window tells. */
 export interface Quality {
   readonly readers: readonly string[];

@@ -1,4 +1,28 @@
+import { change, place } from "../location.ts";
+import { Segments } from "../parts/basics.tsx";
+import { Share } from "../parts/exports.tsx";
+import { Filters, TypePicker } from "../parts/filters.tsx";
+import { HourRows, PodRows } from "../parts/heatrows.tsx";
+import { rangeOf } from "../parts/range.tsx";
+import type { HeatRows } from "../url.ts";
+
+/** What a service took, row by row over time; each kind of rows is a part of its own over the same grid. */
 export function Heatmap({ turn }: { turn: number }) {
-  void turn;
-  return <h1>Heatmap</h1>;
+  const { service, rows, from } = place.value;
+  const range = rangeOf(place.value);
+  return (
+    <>
+      <div class="heading">
+        <h1>Heatmap of <bdi>{service.slice(0, 200)}</bdi></h1>
+        <Share />
+      </div>
+      <div class="controls">
+        <Segments<HeatRows> label="Rows" value={rows === "hours" ? "hours" : "pods"} options={[["pods", "Pods × time"], ["hours", "Hour × day"]]}
+          choose={(next) => change({ rows: next, cells: "", ...(next === "hours" && from === "" ? { from: "-7d" } : {}) })} />
+        <TypePicker />
+        <Filters range={range} />
+      </div>
+      {rows === "hours" ? <HourRows range={range} turn={turn} /> : <PodRows range={range} turn={turn} />}
+    </>
+  );
 }

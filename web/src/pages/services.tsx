@@ -1,111 +1,93 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
-import { epoch, type ServiceRow, type ServicesAnswer } from "../api/answers.ts";
+import type { ValuesAnswer } from "../api/answers.ts";
+import type { OverviewAnswer } from "../api/grids.ts";
+import { asked as value, asking, called, drift, sorted, STALE_SECONDS } from "../fleet.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
-import { count, plural, short } from "../numbers.ts";
-import { Bar, BasisLine, Link, Notices, Show } from "../parts/basics.tsx";
+import { count, plural } from "../numbers.ts";
+import { BasisLine, Notices, Show } from "../parts/basics.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { rangeOf } from "../parts/range.tsx";
-import { SortHeading } from "../parts/sorting.tsx";
-import { ago, instant, zoned } from "../times.ts";
-import { onPage } from "../url.ts";
+import { ServiceTable } from "../parts/servicetable.tsx";
+import { joined } from "../selectors.ts";
+import type { Range } from "../times.ts";
 import { ZeroProfiles } from "./zero.tsx";
 
-/** Not seen for this many seconds before the end of the range: the row says so. */
-const STALE_SECONDS = 600;
+/** Labels by which services are told apart in a cluster: a filter for each that there is. */
+const SCOPES = ["cluster", "namespace"];
 
 export function Services({ turn }: { turn: number }) {
-  const asked = useAnswer<ServicesAnswer>(apiUrl("services", { ...rangeOf(place.value) }));
+  const { query } = place.value;
+  const range = rangeOf(place.value);
+  const asked = useAnswer<OverviewAnswer>(apiUrl("overview", { query: query === "" ? "" : `{${joined(query)}}`, ...range, type: "cpu" }));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   return (
     <>
       <h1>Services</h1>
       <Show asked={asked} what="services">
-        {(answer) => (answer.services.length === 0 ? <ZeroProfiles arrived={asked.again} /> : <List answer={answer} />)}
+        {(answer) => (answer.service.length === 0 && query === "" ? <ZeroProfiles arrived={asked.again} /> : <List answer={answer} range={range} turn={turn} />)}
       </Show>
     </>
   );
 }
 
-type Order = "service" | "cpu" | "pods" | "seen" | "samples";
-
-const value: Record<Order, (row: ServiceRow) => number | string> = {
-  service: (row) => row.service,
-  cpu: (row) => row.cpu_cores ?? -1,
-  pods: (row) => row.pods,
-  seen: (row) => epoch(row.last_seen),
-  samples: (row) => row.samples,
-};
-
-function List({ answer }: { answer: ServicesAnswer }) {
+function List({ answer, range, turn }: { answer: OverviewAnswer; range: Range; turn: number }) {
   useKeys({ "/": () => document.querySelector<HTMLInputElement>("#search")?.focus() });
-  const { q, sort } = place.value;
-  const now = Date.now() / 1000;
-  const end = Math.min(instant(rangeOf(place.value).until, now) ?? now, now);
-  const key = sort || "-cpu";
-  const order = value[key.slice(1) as Order] ?? value.cpu;
-  const sign = key.startsWith("-") ? -1 : 1;
-  const wanted = q.toLowerCase();
-  const rows = answer.services
-    .filter((row) => row.service.toLowerCase().includes(wanted))
-    .sort((a, b) => (order(a) < order(b) ? -sign : order(a) > order(b) ? sign : a.service < b.service ? -1 : 1));
-  const most = Math.max(...rows.map((row) => row.cpu_cores ?? 0), 1e-9);
-  const stale = rows.filter((row) => end - epoch(row.last_seen) > STALE_SECONDS).length;
+  const { q, sort, query } = place.value;
+  const key = sort || "-cores";
+  const lower = useMemo(() => answer.service.map((name) => name.toLowerCase()), [answer]);
+  const drifts = useMemo(() => answer.service.map((_, at) => drift(answer, at)), [answer]);
+  const all = useMemo(() => sorted(answer, key, drifts), [answer, key]);
+  const order = useMemo(() => called(all, lower, q), [all, q]);
+  const pods = order.reduce((sum, at) => sum + answer.pods_now[at], 0);
+  const stale = order.filter((at) => answer.until - answer.last_seen[at] > STALE_SECONDS).length;
+  const left = answer.left_out > 0 ? [`${plural(answer.left_out, "service")} that took less time than these ${answer.left_out === 1 ? "is" : "are"} not listed: filter, or raise the collector's --max-rows.`] : [];
   return (
     <section class="panel" aria-label="List of services">
-      <Notices said={notices([], [], answer.basis)} />
+      <Notices said={[...notices([], [], answer.basis), ...left]} />
       <div class="tools">
         <label class="search">
           <span class="unseen">Search services</span>
-          <input id="search" type="search" value={q} placeholder="Search services  /" spellcheck={false}
+          <input id="search" type="search" value={q} placeholder="Search services  /" spellcheck={false} autocomplete="off"
             onInput={(event) => change({ q: event.currentTarget.value }, "replace")} />
         </label>
-        <span class="quiet">{plural(rows.length, "service")}{stale > 0 && ` · ${stale} stale`}</span>
+        {SCOPES.map((label) => <Scope key={label} label={label} range={range} turn={turn} />)}
+        <span class="quiet" role="status">
+          {order.length < answer.service.length ? `${count(order.length)} of ${plural(answer.service.length, "service")}` : plural(order.length, "service")}
+          {" · "}{plural(pods, "pod")} now{stale > 0 && ` · ${count(stale)} stale`}
+        </span>
         <span class="gap" />
         <BasisLine basis={answer.basis} />
       </div>
-      <div class="wide" tabIndex={0} role="region" aria-label="Table of services">
-        <table class="services">
-          <thead>
-            <tr>
-              <SortHeading id="service" text="Service" sorted={key} />
-              <SortHeading id="cpu" text="CPU cores per pod" sorted={key} number />
-              <th scope="col">Newest version</th>
-              <SortHeading id="pods" text="Pods" sorted={key} number />
-              <SortHeading id="samples" text="Samples" sorted={key} number />
-              <SortHeading id="seen" text="Last seen" sorted={key} />
-            </tr>
-          </thead>
-          <tbody>{rows.map((row) => <Row key={row.service} row={row} most={most} now={now} end={end} />)}</tbody>
-        </table>
-      </div>
-      {rows.length === 0 && <p>No service is called like “<bdi>{q}</bdi>”. <button type="button" onClick={() => change({ q: "" }, "replace")}>Show all</button></p>}
+      {order.length > 0 && <ServiceTable answer={answer} order={order} drifts={drifts} sorted={key} range={range} />}
+      {order.length === 0 && answer.service.length > 0 && (
+        <p>No service is called like “<bdi>{q}</bdi>”. <button type="button" onClick={() => change({ q: "" }, "replace")}>Show all</button></p>
+      )}
+      {answer.service.length === 0 && (
+        <p>No service has windows with <code>{query}</code> in this range. <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button></p>
+      )}
     </section>
   );
 }
 
-function Row({ row, most, now, end }: { row: ServiceRow; most: number; now: number; end: number }) {
-  const here = place.value;
-  const to = onPage(here, "service", { service: row.service, query: "" });
-  const versions = row.versions.filter(({ version }) => version !== "").sort((a, b) => epoch(b.first_seen) - epoch(a.first_seen));
-  const stale = end - epoch(row.last_seen) > STALE_SECONDS;
+/** Chooses one value of a label, where there are any. */
+function Scope({ label, range, turn }: { label: string; range: Range; turn: number }) {
+  const { query } = place.value;
+  const values = useAnswer<ValuesAnswer>(apiUrl(`labels/${label}/values`, { ...range }));
+  useEffect(() => { if (turn > 0) values.again(); }, [turn]);
+  const chosen = value(query, label);
+  const known = values.answer?.values ?? [];
+  if (known.length === 0 && chosen === "") return null;
   return (
-    <tr>
-      <th scope="row"><Link to={to} class="service" title={row.service}><bdi>{row.service.slice(0, 200)}</bdi></Link></th>
-      <td class="number"><Bar part={(row.cpu_cores ?? 0) / most}>{row.cpu_cores === null ? "–" : short(row.cpu_cores)}</Bar></td>
-      <td class="line">
-        {versions.length === 0 ? <span class="quiet">no version label</span> : <bdi class="version" title={versions[0].version}>{versions[0].version.slice(0, 200)}</bdi>}
-        {versions.length > 1 && (
-          <> <Link to={onPage(here, "compare", { service: row.service, query: "", a: `version:${versions[1].version}`, b: `version:${versions[0].version}` })}
-            title={`Compare ${versions[1].version} with ${versions[0].version}`}>compare with previous</Link>
-          <span class="quiet"> · {versions.length} versions</span></>
-        )}
-      </td>
-      <td class="number">{count(row.pods)}</td>
-      <td class="number">{count(row.samples)}</td>
-      <td class="line" title={zoned(epoch(row.last_seen))}>{ago(epoch(row.last_seen), now)} {stale && <span class="badge">stale</span>}</td>
-    </tr>
+    <label>
+      <span class="unseen">{label}</span>
+      <select aria-label={label} value={chosen} onChange={(event) => change({ query: asking(query, label, event.currentTarget.value) })}>
+        <option value="">any {label}</option>
+        {chosen !== "" && !known.includes(chosen) && <option value={chosen}>{chosen.slice(0, 60)}</option>}
+        {known.map((one) => <option key={one} value={one}>{one.slice(0, 60)}</option>)}
+      </select>
+    </label>
   );
 }
