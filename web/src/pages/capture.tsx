@@ -69,15 +69,17 @@ function Going({ capture, path, again }: { capture: CaptureAnswer; path: string;
 /** The way from queued to ready; only a change of state is announced, not every second. */
 function Steps({ capture }: { capture: CaptureAnswer }) {
   const { state, stopping } = capture;
-  const last = state === "failed" || state === "stopped" ? state : "ready";
-  const steps = [...STEPS.slice(0, 4), last];
+  // What failed, or was ended early, went only so far.
+  const reached = capture.pods === 0 ? 1 : capture.samples === 0 ? 2 : state === "failed" ? 3 : 4;
+  const steps = state === "failed" || state === "stopped" ? [...STEPS.slice(0, reached), state] : STEPS;
   const at = steps.indexOf(state as "ready");
+  const over = isFinal(state);
   return (
     <>
       <ol class="steps">
         {steps.map((step, index) => (
           <li key={step} class={index < at ? "done" : ""} aria-current={index === at ? "step" : undefined}>
-            {index === at && step === "failed" ? "⚠ " : index < at || (index === at && index === 4) ? "✓ " : ""}{step}
+            {index === at && step === "failed" ? "⚠ " : index < at || over ? "✓ " : ""}{step}
           </li>
         ))}
       </ol>
@@ -171,7 +173,7 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
         <section class="panel" aria-labelledby="top-title">
           <h2 id="top-title">{over ? "Most samples of their own" : "Most samples of their own so far"}</h2>
           <ol class="live">
-            {top.map(([name, samples]) => <li key={name}><Bar part={samples / most}><bdi>{name.slice(0, 300)}</bdi> <span class="quiet">{count(samples)}</span></Bar></li>)}
+            {top.map(([name, samples]) => <li key={name}><Bar part={samples / most}>{count(samples)}</Bar> <bdi>{name.slice(0, 300)}</bdi></li>)}
           </ol>
         </section>
       )}
