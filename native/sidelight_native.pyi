@@ -28,11 +28,13 @@ class Engine:
         reader: Literal["auto", "own", "py-spy"] = "auto",
         thread_names: bool = False,
         timed: int = 0,
+        timed_names: bool = False,
     ) -> Session:
         """Find the interpreter of a process, in the calling thread, and sample it from then on.
 
         `thread_names`: tell threads apart by the names the program gave them. `timed`: keep this many
-        samples one by one, for `timeline`.
+        samples one by one, for `timeline`. `timed_names`: there threads bear their names, also where what is
+        counted is told apart by "main" and "other".
 
         Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or
         traced by another process), ValueError (not Python, an unsupported Python, stopped; or a bad
@@ -60,8 +62,9 @@ class Session:
         """Sample at another rate from now on. 0 pauses: when this returns no reading goes on, and none is
         begun until a rate is set again. What is taken meanwhile has no attempts."""
 
-    def timeline(self, seconds: float | None = None) -> Timeline:
-        """The samples of the last seconds, as far as `timed` of them were kept."""
+    def timeline(self, seconds: float | None = None, *, after: int = 0) -> Timeline:
+        """The samples of the last seconds, as far as `timed` of them were kept, without the first `after` of
+        all that were taken in this session."""
 
     @property
     def pid(self) -> int: ...
@@ -140,6 +143,9 @@ class Timeline:
     @property
     def start_ns(self) -> int:
         """When the first of them was taken, in Unix time; 0 if there is none."""
+    @property
+    def monotonic_ns(self) -> int:
+        """The same moment on the monotonic clock."""
     @property
     def threads(self) -> list[str]: ...
     @property

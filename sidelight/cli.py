@@ -34,6 +34,7 @@ COMMANDS = {
         "sidelight.collector.doctor.command", "check a store, and mend what is safe to mend", "collector"
     ),
     "export": Command("sidelight.export", "write a stored profile as folded text, speedscope or SVG", ""),
+    "capture": Command("sidelight.capture", "sample a service's pods now, through the collector", ""),
     "record": Command("sidelight.local.record", "record a running process, or a program, to a file", ""),
     "top": Command("sidelight.local.top", "show live what a running process is doing", ""),
     "demo": Command(

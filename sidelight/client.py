@@ -83,6 +83,18 @@ class Client:
             self._headers["Authorization"] = f"Bearer {token}".encode().decode("latin-1")
         self._opener = urllib.request.build_opener(_NoRedirects)
 
+    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        """The JSON answer of `/api/v1/<path>` to a request that changes something; None if it has no body."""
+        content = None if body is None else json.dumps(body).encode()
+        with self.stream(path, {}, method=method, content=content) as answer:
+            text = b"".join(answer.chunks)
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise Unreachable(f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR) from error
+
     def get(self, path: str, parameters: Mapping[str, str]) -> Any:
         """The JSON answer of `/api/v1/<path>`. Raises Unreachable or Refused."""
         with self.stream(path, parameters) as answer:
@@ -93,10 +105,13 @@ class Client:
             raise Unreachable(f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR) from error
 
     @contextmanager
-    def stream(self, path: str, parameters: Mapping[str, str]) -> Iterator[Answer]:
+    def stream(
+        self, path: str, parameters: Mapping[str, str], *, method: str = "GET", content: bytes | None = None
+    ) -> Iterator[Answer]:
         """The answer of `/api/v1/<path>` as it arrives. Raises Unreachable or Refused."""
         url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        request = urllib.request.Request(url, headers=self._headers)  # noqa: S310 - the scheme was checked
+        headers = self._headers if content is None else {**self._headers, "Content-Type": "application/json"}
+        request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310 - the scheme was checked
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as response:
                 gzipped = response.headers.get("Content-Encoding") == "gzip"

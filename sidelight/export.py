@@ -57,7 +57,9 @@ class OutputFailed(SidelightError):
 def run(argv: Sequence[str]) -> int:
     """Export once; 0 when something or nothing matched. Raises SidelightError for the rest."""
     settings = parse(ExportSettings, "export", DESCRIPTION, joined(argv), os.environ)
-    client = Client(settings.collector, token=token(settings), timeout_seconds=settings.timeout_seconds)
+    client = Client(
+        settings.collector, token=token(settings.token_file), timeout_seconds=settings.timeout_seconds
+    )
     try:
         with client.stream("export", parameters(settings)) as answer:
             if "Sidelight-Windows" not in answer.headers:
@@ -92,18 +94,16 @@ def parameters(settings: ExportSettings) -> Mapping[str, str]:
     }
 
 
-def token(settings: ExportSettings) -> str:
-    """The bearer token, empty without a file."""
-    if settings.token_file is None:
+def token(file: Path | None) -> str:
+    """The bearer token in a file, empty without one."""
+    if file is None:
         return ""
     try:
-        found = settings.token_file.read_text("utf-8-sig").strip()
+        found = file.read_text("utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(
-            f"cannot read the token in {settings.token_file}: {error}", hint="Check --token-file."
-        ) from error
+        raise BadSetting(f"cannot read the token in {file}: {error}", hint="Check --token-file.") from error
     if not found:
-        raise BadSetting(f"there is no token in {settings.token_file}", hint="Check --token-file.")
+        raise BadSetting(f"there is no token in {file}", hint="Check --token-file.")
     return found
 
 

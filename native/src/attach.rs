@@ -35,8 +35,9 @@ pub struct Plan {
     /// Stacks told apart in one batch, at least 1.
     pub max_stacks: usize,
     pub limits: Limits,
-    /// Whether threads are told apart by their names.
+    /// Whether threads are told apart by their names in what is counted, and in what is kept one by one.
     pub names: bool,
+    pub timed_names: bool,
     /// Samples kept one by one.
     pub timed: usize,
 }
@@ -125,7 +126,8 @@ fn prepare(target: &Arc<Target>, plan: &Plan, tries: u32) -> Result<(Ticker, How
         }
         asked => asked.unwrap_or(how.mode),
     };
-    let names = plan.names.then(|| Names::of(target.pid)).transpose();
+    let named = plan.names || plan.timed_names;
+    let names = named.then(|| Names::of(target.pid, plan.names)).transpose();
     let names = names.map_err(|error| Failure::new("other", &error))?;
     let ticker = Ticker::new(Arc::clone(target), how.mode, reader, plan.limits, names)?;
     Ok((ticker, how))

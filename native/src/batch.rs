@@ -141,7 +141,7 @@ mod tests {
         let sample = |function: &&str| {
             let frame = book.frame(&Call { function, file: "", line: 0 });
             let (stack, truncated) = book.stack(&[frame], 10);
-            Sample { who: Who::Main, stack, state: State::Gil, truncated }
+            Sample { who: Who::Main, name: None, stack, state: State::Gil, truncated }
         };
         stacks.iter().map(sample).collect()
     }

@@ -52,6 +52,8 @@ impl Who {
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub who: Who,
+    /// What the program calls the thread, where that is asked for and known.
+    pub name: Option<Arc<str>>,
     pub stack: StackId,
     pub state: State,
     pub truncated: bool,
@@ -116,7 +118,7 @@ mod tests {
     }
 
     fn sample(who: Who, stack: StackId, state: State) -> Sample {
-        Sample { who, stack, state, truncated: false }
+        Sample { who, name: None, stack, state, truncated: false }
     }
 
     fn sorted(counts: &Counts) -> Vec<(&Who, StackId, States)> {

@@ -238,6 +238,7 @@ mod tests {
             max_stacks: MAX_STACKS,
             limits: Limits::default(),
             names: false,
+            timed_names: false,
             timed: 0,
         };
         engine.watch(ticker, &plan, 0).unwrap()

@@ -13,18 +13,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Names {
     spy: PythonSpy,
     known: HashMap<u64, Arc<str>>,
+    /// Whether samples are counted by these names, or only the timed ones bear them.
+    pub counted: bool,
     looked: Option<Instant>,
 }
 
 impl Names {
-    pub fn of(pid: i32) -> anyhow::Result<Names> {
+    pub fn of(pid: i32, counted: bool) -> anyhow::Result<Names> {
         let config = Config {
             blocking: LockingStrategy::NonBlocking,
             include_idle: true,
             collect_thread_names: true,
             ..Config::default()
         };
-        Ok(Names { spy: PythonSpy::new(pid, &config)?, known: HashMap::new(), looked: None })
+        Ok(Names { spy: PythonSpy::new(pid, &config)?, known: HashMap::new(), counted, looked: None })
     }
 
     /// Learns the names of these threads and forgets those of others.

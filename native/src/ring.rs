@@ -25,6 +25,8 @@ struct Timed {
 pub struct Timeline {
     /// When the first sample was taken, in Unix time.
     pub start_ns: u64,
+    /// The same moment on the monotonic clock.
+    pub monotonic_ns: u64,
     pub threads: Vec<String>,
     pub stacks: Vec<String>,
     /// (nanoseconds since the start, index of its thread, index of its stack, state: 0 idle, 1 running, 2 gil)
@@ -42,12 +44,13 @@ impl Ring {
         if self.max_samples == 0 {
             return;
         }
-        for Sample { who, stack, state, .. } in samples {
+        for Sample { who, name, stack, state, .. } in samples {
             if self.samples.len() == self.max_samples {
                 self.samples.pop_front();
                 self.dropped += 1;
             }
-            self.samples.push_back(Timed { monotonic_ns, who: who.clone(), stack: *stack, state: *state });
+            let who = name.clone().map_or_else(|| who.clone(), Who::Named);
+            self.samples.push_back(Timed { monotonic_ns, who, stack: *stack, state: *state });
         }
     }
 
@@ -56,14 +59,17 @@ impl Ring {
         self.samples.iter().map(|sample| sample.stack)
     }
 
-    /// The samples since a moment on the monotonic clock, which is `unix_ahead_ns` behind Unix time.
-    pub fn since(&self, monotonic_ns: u64, unix_ahead_ns: u64, book: &Book) -> Timeline {
-        let first = self.samples.partition_point(|sample| sample.monotonic_ns < monotonic_ns);
+    /// The samples since a moment on the monotonic clock, which is `unix_ahead_ns` behind Unix time, without
+    /// the first `after` that were ever added.
+    pub fn since(&self, monotonic_ns: u64, after: u64, unix_ahead_ns: u64, book: &Book) -> Timeline {
+        let by_time = self.samples.partition_point(|sample| sample.monotonic_ns < monotonic_ns);
+        let first = by_time.max(after.saturating_sub(self.dropped).min(self.samples.len() as u64) as usize);
         let mut timeline = Timeline { dropped: self.dropped, ..Timeline::default() };
         let Some(start_ns) = self.samples.get(first).map(|sample| sample.monotonic_ns) else {
             return timeline;
         };
         timeline.start_ns = start_ns + unix_ahead_ns;
+        timeline.monotonic_ns = start_ns;
         let (mut threads, mut stacks) = (HashMap::new(), HashMap::new());
         let page = book.page();
         for sample in self.samples.range(first..) {
@@ -93,22 +99,42 @@ mod tests {
             let frame = book.frame(&Call { function, file: "", line: 0 });
             book.stack(&[frame], 10).0
         };
-        let sample = |who, stack, state| Sample { who, stack, state, truncated: false };
+        let sample = |who, stack, state| Sample { who, name: None, stack, state, truncated: false };
         let (a, b) = (stack("a"), stack("b"));
         let mut ring = Ring::new(3);
         ring.add(100, &[sample(Who::Main, a, State::Idle)]);
         ring.add(200, &[sample(Who::Main, b, State::Gil), sample(Who::Other, a, State::Idle)]);
         ring.add(300, &[sample(Who::Main, b, State::Running)]);
-        let all = ring.since(0, 5000, &book);
-        assert_eq!((all.start_ns, all.dropped), (5200, 1));
+        let all = ring.since(0, 0, 5000, &book);
+        assert_eq!((all.start_ns, all.monotonic_ns, all.dropped), (5200, 200, 1));
         assert_eq!(
             (all.threads, all.stacks),
             (vec!["main".into(), "other".into()], vec!["b".into(), "a".into()])
         );
         assert_eq!(all.samples, [(0, 0, 0, 2), (0, 1, 1, 0), (100, 0, 0, 1)]);
-        assert_eq!(ring.since(300, 0, &book).samples, [(0, 0, 0, 1)]);
-        assert_eq!(ring.since(301, 0, &book), Timeline { dropped: 1, ..Timeline::default() });
+        assert_eq!(ring.since(300, 0, 0, &book).samples, [(0, 0, 0, 1)]);
+        assert_eq!(ring.since(301, 0, 0, &book), Timeline { dropped: 1, ..Timeline::default() });
         assert_eq!(ring.stacks().collect::<Vec<_>>(), [b, a, b]);
+    }
+
+    #[test]
+    fn what_was_told_before_is_left_out_by_its_number() {
+        let book = Book::new(10);
+        let mut ring = Ring::new(3);
+        let sample = |name: Option<&str>| Sample {
+            who: Who::Main,
+            name: name.map(Into::into),
+            stack: StackId::OTHER,
+            state: State::Idle,
+            truncated: false,
+        };
+        for at in [100, 200, 300, 400] {
+            ring.add(at, &[sample(None)]);
+        }
+        let times = |after| ring.since(0, after, 0, &book).samples.len();
+        assert_eq!([0, 1, 2, 3, 4, 5, u64::MAX].map(times), [3, 3, 2, 1, 0, 0, 0]);
+        ring.add(500, &[sample(Some("MainThread"))]);
+        assert_eq!(ring.since(0, 4, 0, &book).threads, ["MainThread"]);
     }
 
     #[test]
@@ -116,7 +142,13 @@ mod tests {
         let mut ring = Ring::new(0);
         ring.add(
             1,
-            &[Sample { who: Who::Main, stack: StackId::OTHER, state: State::Idle, truncated: false }],
+            &[Sample {
+                who: Who::Main,
+                name: None,
+                stack: StackId::OTHER,
+                state: State::Idle,
+                truncated: false,
+            }],
         );
         assert_eq!(ring.stacks().count(), 0);
     }

@@ -54,6 +54,7 @@ pub struct Batch {
 #[pyclass(frozen, get_all, module = "sidelight_native")]
 pub struct Timeline {
     start_ns: u64,
+    monotonic_ns: u64,
     threads: Py<PyList>,
     stacks: Py<PyList>,
     samples: Py<PyList>,
@@ -73,7 +74,7 @@ impl Engine {
     }
 
     #[pyo3(signature = (pid, *, rate_hz, mode = "auto", max_depth = 1024, reader = "auto",
-                        thread_names = false, timed = 0))]
+                        thread_names = false, timed = 0, timed_names = false))]
     #[allow(clippy::too_many_arguments)]
     fn attach(
         &self,
@@ -85,6 +86,7 @@ impl Engine {
         reader: &str,
         thread_names: bool,
         timed: usize,
+        timed_names: bool,
     ) -> PyResult<Session> {
         if max_depth == 0 {
             return Err(PyValueError::new_err("max_depth must be at least 1"));
@@ -97,6 +99,7 @@ impl Engine {
             max_stacks: self.max_stacks,
             limits: Limits { hold: self.max_stop, ..Limits::default() },
             names: thread_names,
+            timed_names,
             timed,
         };
         let attached = py.detach(|| attach(&self.engine, pid, &plan))?;
@@ -142,16 +145,17 @@ impl Session {
         Ok(())
     }
 
-    #[pyo3(signature = (seconds = None))]
-    fn timeline(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<Timeline> {
+    #[pyo3(signature = (seconds = None, *, after = 0))]
+    fn timeline(&self, py: Python<'_>, seconds: Option<f64>, after: u64) -> PyResult<Timeline> {
         let ns = match seconds {
             None => u64::MAX,
             Some(seconds) if seconds >= 0.0 => (seconds * 1e9) as u64,
             Some(seconds) => return Err(PyValueError::new_err(format!("seconds must not be {seconds}"))),
         };
-        let timeline = py.detach(|| self.attached.watch.timeline(ns));
+        let timeline = py.detach(|| self.attached.watch.timeline(ns, after));
         Ok(Timeline {
             start_ns: timeline.start_ns,
+            monotonic_ns: timeline.monotonic_ns,
             threads: PyList::new(py, timeline.threads)?.unbind(),
             stacks: PyList::new(py, timeline.stacks)?.unbind(),
             samples: PyList::new(py, timeline.samples)?.unbind(),

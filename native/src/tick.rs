@@ -33,7 +33,7 @@ pub struct Ticker {
     threads: Threads,
     stopper: Stopper,
     last: Last,
-    /// Where threads are told apart by their names.
+    /// Where the names of threads are asked for.
     names: Option<Names>,
     /// The CPU on which the process was last found at work: who waits for the next tick there need not stop it.
     pub cpu: Option<usize>,
@@ -189,7 +189,8 @@ impl Ticker {
     fn sample(&self, thread: ThreadStack, book: &mut Book) -> Sample {
         let tid = self.threads.find(thread.native_id, thread.thread_id);
         let name = self.names.as_ref().and_then(|names| names.get(thread.thread_id));
-        let who = match name {
+        let counted = self.names.as_ref().is_some_and(|names| names.counted);
+        let who = match name.clone().filter(|_| counted) {
             Some(name) => Who::Named(name),
             _ if tid == Some(self.target.pid) => Who::Main,
             _ => Who::Other,
@@ -197,7 +198,7 @@ impl Ticker {
         let busy = tid.and_then(|tid| self.threads.busy(tid));
         let state = State::decide(thread.owns_gil, busy, thread.active);
         let stack = if thread.failed { book.unread(self.last.stack(thread.thread_id)) } else { thread.stack };
-        Sample { who, stack, state, truncated: thread.truncated && !thread.failed }
+        Sample { who, name, stack, state, truncated: thread.truncated && !thread.failed }
     }
 }
 

@@ -71,11 +71,12 @@ impl Watch {
         self.lock().take()
     }
 
-    /// The timed samples of the last `ns`.
-    pub fn timeline(&self, ns: u64) -> Timeline {
+    /// The timed samples of the last `ns`, without the first `after` that were ever taken.
+    pub fn timeline(&self, ns: u64, after: u64) -> Timeline {
         let (unix_ns, monotonic_ns) = (unix_ns(), monotonic_ns());
         let inner = self.lock();
-        inner.ring.since(monotonic_ns.saturating_sub(ns), unix_ns.saturating_sub(monotonic_ns), &inner.book)
+        let since_ns = monotonic_ns.saturating_sub(ns);
+        inner.ring.since(since_ns, after, unix_ns.saturating_sub(monotonic_ns), &inner.book)
     }
 
     pub fn ended(&self) -> Option<String> {

@@ -87,18 +87,25 @@ class Access(Enum):
     OPEN = "open"
     READ = "read"
     WRITE = "write"
+    CAPTURE = "capture"
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Who may do what: bearer tokens, or None where anybody may."""
+    """Who may do what: bearer tokens, or None where anybody may; none at all where nobody may."""
 
     write: tuple[str, ...] | None = None
     read: tuple[str, ...] | None = None
+    capture: tuple[str, ...] | None = None
 
     def allow(self, access: Access, authorization: str) -> bool:
         """Whether a request with this Authorization header may go on; takes the same time for any token."""
-        known = {Access.OPEN: None, Access.READ: self.read, Access.WRITE: self.write}[access]
+        known = {
+            Access.OPEN: None,
+            Access.READ: self.read,
+            Access.WRITE: self.write,
+            Access.CAPTURE: self.capture,
+        }[access]
         if known is None:
             return True
         scheme, _, given = authorization.partition(" ")
@@ -109,9 +116,14 @@ class Tokens:
 
 
 def access_of(method: str, route: str) -> Access:
-    """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise."""
+    """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise.
+
+    Captures are started and ended by people, and what is put below them comes from those who write.
+    """
     if not route.startswith("/api/"):
         return Access.OPEN
+    if route.startswith("/api/v1/captures") and method in ("POST", "DELETE"):
+        return Access.CAPTURE
     return Access.READ if method in ("GET", "HEAD", "OPTIONS") else Access.WRITE
 
 
@@ -176,6 +188,12 @@ def middlewares(metrics: Metrics, tokens: Tokens, prefix: str) -> Sequence[Middl
         access = access_of(request.method, _route(request).removeprefix(prefix))
         if tokens.allow(access, request.headers.get("Authorization", "")):
             return await handler(request)
+        if access is Access.CAPTURE and tokens.capture == ():
+            raise SidelightError(
+                "nobody may start captures here: anybody who reaches this address could",
+                reason=Reason.FORBIDDEN,
+                hint="Give it --capture-tokens-file or --read-tokens-file, or let it listen on 127.0.0.1.",
+            )
         raise Unauthorized(
             f"a token is needed to {access.value} here",
             hint="Send `Authorization: Bearer TOKEN` with a token of the collector's "

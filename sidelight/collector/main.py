@@ -25,6 +25,12 @@ from sidelight.collector.api.routes import routes as api_routes
 from sidelight.collector.app import Readiness, build_app
 from sidelight.collector.batches import FlushRule
 from sidelight.collector.budget import Budget
+from sidelight.collector.captures.capture import Rules as CaptureRules
+from sidelight.collector.captures.desk import Desk
+from sidelight.collector.captures.found import windows_of
+from sidelight.collector.captures.routes import Captures, Sizes
+from sidelight.collector.captures.routes import off as captures_off
+from sidelight.collector.captures.shelf import Shelf
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
 from sidelight.collector.door import Tokens, read_tokens
@@ -40,7 +46,7 @@ from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.recent import RecentIds, stored_ids
 from sidelight.collector.retention import Policy, Retention
 from sidelight.collector.serving import announce, bind, listen, port_of, server_logger
-from sidelight.collector.settings import DAY_SECONDS, Days, Settings
+from sidelight.collector.settings import DAY_SECONDS, Days, Settings, is_loopback
 from sidelight.collector.store.counted import CountedStore
 from sidelight.collector.store.disk import DiskCachedStore
 from sidelight.collector.store.lease import Leases
@@ -74,7 +80,7 @@ def main(settings: Settings) -> int:
     """
     _log.info("starting", version=__version__, **shown(settings))
     _tell(kernel.status())
-    tokens = Tokens(read_tokens(settings.write_tokens_file), read_tokens(settings.read_tokens_file))
+    tokens = known_tokens(settings)
     store = opened(settings)
     verified = verify(store)
     _log.info("store verified", kind=store.kind, where=store.where, format=verified.format)
@@ -187,6 +193,7 @@ async def serve(
         disk.forget if disk else lambda _: None,
     )
     lease_seconds = settings.compact_lease_seconds
+    shelf = Shelf(store)
     compaction = Compaction(
         store,
         metrics,
@@ -200,7 +207,9 @@ async def serve(
         policy=retention_policy(settings),
         interval_seconds=settings.retention_interval_seconds,
         revisit=compaction.revisit,
+        expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
     )
+    captures = capture_routes(settings, engine, shelf, metrics)
     app = build_app(
         [
             *ingest.routes(),
@@ -210,6 +219,7 @@ async def serve(
                 store.kind,
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
             ),
+            *(captures.routes() if settings.captures else captures_off()),
             *ui.routes(settings.path_prefix, ui.find()),
         ]
         if serves
@@ -253,16 +263,23 @@ async def serve(
                 )
             if serves:
                 roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
+            if serves and settings.captures:
+                roots.create_task(
+                    outlive(stop, "captures", captures.desk.run(stop)), name="look after captures"
+                )
             await stop.wait()
             _log.info("stopping")
             readiness.ready = False
+            captures.desk.close()
             flusher.close()
             await flushing
             await server.cleanup()
     finally:
         await server.cleanup()
+        await captures.desk.leave()
         ingest.close()
         engine.close()
+        shelf.close()
         if disk:
             disk.close()
 
@@ -302,6 +319,47 @@ def _tell(used: kernel.Status) -> None:
 def _first(failures: ExceptionGroup[Exception]) -> Exception:
     first = failures.exceptions[0]
     return _first(first) if isinstance(first, ExceptionGroup) else first
+
+
+def known_tokens(settings: Settings) -> Tokens:
+    """Who may do what, from the files that the settings name. Raises BadSetting."""
+    read, capture = read_tokens(settings.read_tokens_file), read_tokens(settings.capture_tokens_file)
+    may_read = read and capture and (*read, *capture)
+    if capture is None and read is None and not is_loopback(settings.address[0]):
+        capture = ()
+    return Tokens(
+        read_tokens(settings.write_tokens_file), may_read or read, capture if capture is not None else read
+    )
+
+
+def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metrics: Metrics) -> Captures:
+    """The doors of captures and all behind them, from the settings."""
+    rules = CaptureRules(
+        max_pods=settings.capture_max_pods,
+        max_seconds=settings.capture_max_seconds,
+        max_rate=settings.capture_max_rate,
+        max_running=settings.capture_max_running,
+        wait_seconds=settings.capture_wait_seconds,
+        lost_seconds=settings.capture_lost_seconds,
+        retention_days=settings.capture_retention_days,
+        max_recording_bytes=settings.capture_recording_bytes,
+    )
+    sizes = Sizes(
+        recording_bytes=settings.capture_recording_bytes,
+        recording_text_bytes=settings.capture_recording_text_bytes,
+        speedscope_frames=settings.capture_speedscope_frames,
+        receive_seconds=settings.max_receive_seconds,
+    )
+    desk = Desk(
+        shelf,
+        rules,
+        metrics,
+        partial(windows_of, engine),
+        max_polls=settings.capture_max_polls,
+        hold_seconds=settings.capture_hold_seconds,
+        look_seconds=settings.capture_look_seconds,
+    )
+    return Captures(desk, shelf, rules, sizes, metrics, settings.path_prefix)
 
 
 def admission(settings: Settings) -> Admission:

@@ -132,6 +132,24 @@ class Metrics:
         self.disk_cache_errors = self._counter(
             "sidelight_disk_cache_errors", "Operations on the local disk that failed.", ("operation",)
         )
+        self.captures_started = self._counter("sidelight_captures_started", "Captures asked for.")
+        self.captures_ended = self._counter(
+            "sidelight_captures_ended", "Captures that ended, by how they did.", ("outcome",)
+        )
+        for outcome in ("ready", "stopped", "failed"):
+            self.captures_ended.labels(outcome)
+        self.capture_errors = self._counter(
+            "sidelight_capture_errors", "Looks after captures that failed, mostly because of the store."
+        )
+        self.capture_agents = self._gauge(
+            "sidelight_capture_agents", "Sidecars that ask for orders.", of_all="sum"
+        )
+        self.capture_polls = self._gauge(
+            "sidelight_capture_polls", "Sidecars kept waiting for orders at the moment.", of_all="sum"
+        )
+        self.recording_bytes = self._counter(
+            "sidelight_capture_recording_bytes", "Bytes of recordings kept, compressed."
+        )
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
         )

@@ -253,7 +253,8 @@ def _keys(store: ObjectStore, days: Iterable[date]) -> Iterator[str]:
 class Retention:
     """Looks for what has to go every so often, as a root task; a failing store is waited for.
 
-    `revisit` is told of each day of which compaction has objects to delete from now on.
+    `revisit` is told of each day of which compaction has objects to delete from now on; `expire` deletes what
+    else is too old at a Unix second, until it is told to stop, and says how many objects.
     """
 
     def __init__(
@@ -265,6 +266,7 @@ class Retention:
         interval_seconds: float,
         clock: Callable[[], float] = time.time,
         revisit: Callable[[date], None] = lambda _: None,
+        expire: Callable[[float, Callable[[], bool]], int] = lambda _, __: 0,
     ) -> None:
         self._store = store
         self._metrics = metrics
@@ -272,6 +274,7 @@ class Retention:
         self._interval_seconds = interval_seconds
         self._clock = clock
         self._revisit = revisit
+        self._expire = expire
 
     async def run(self, stop: asyncio.Event) -> None:
         """Rotate and wait, until `stop` is set."""
@@ -294,6 +297,7 @@ class Retention:
                     return
                 self._change(change)
             self._delete(found.keys, stopped)
+            self._metrics.retention_deleted.inc(self._expire(now.timestamp(), stopped))
         except StoreError as error:
             self._failed(error)
 

@@ -29,6 +29,13 @@ _AT_LEAST_ONE = (
     "max_points",
     "max_rows",
     "max_cells",
+    "capture_max_pods",
+    "capture_max_rate",
+    "capture_max_running",
+    "capture_max_polls",
+    "capture_recording_bytes",
+    "capture_recording_text_bytes",
+    "capture_speedscope_frames",
 )
 
 _CENTURY_DAYS = 36_525
@@ -39,6 +46,12 @@ _AT_MOST = {
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
+    "capture_max_pods": 100,
+    "capture_max_seconds": DAY_SECONDS,
+    "capture_wait_seconds": DAY_SECONDS,
+    "capture_lost_seconds": DAY_SECONDS,
+    "capture_hold_seconds": 600.0,
+    "capture_retention_days": _CENTURY_DAYS,
 }
 """Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
 
@@ -213,6 +226,38 @@ class Settings:
         metavar="COUNT",
     )
     max_cells: int = setting(100_000, "most cells of a heatmap", read=whole, metavar="COUNT")
+
+    captures: bool = setting(default=True, help="let people ask for captures, and sidecars for orders")
+    capture_tokens_file: Path | None = setting(
+        None, "bearer tokens that may start and end captures, one a line; they may query too", read=Path
+    )
+    capture_max_pods: int = setting(5, "most pods of one capture", read=whole, metavar="COUNT")
+    capture_max_seconds: float = setting(600.0, "how long a capture may sample", read=positive)
+    capture_max_rate: int = setting(1000, "most samples a second of a capture", read=whole)
+    capture_max_running: int = setting(10, "captures that may go on at once", read=whole, metavar="COUNT")
+    capture_wait_seconds: float = setting(60.0, "how long a capture waits for sidecars", read=positive)
+    capture_lost_seconds: float = setting(
+        60.0, "a sidecar not heard of for so long has lost its part of a capture", read=positive
+    )
+    capture_hold_seconds: float = setting(
+        25.0, "how long a sidecar that asks for orders may be kept waiting", read=positive
+    )
+    capture_max_polls: int = setting(
+        20_000, "sidecars kept waiting at once; beyond it they are told to come later", read=whole
+    )
+    capture_look_seconds: float = setting(
+        3.0, "time between looks for captures that were started at other collectors", read=positive
+    )
+    capture_recording_bytes: int = setting(
+        8 << 20, "largest recording in the order of time of one process, compressed", read=size
+    )
+    capture_recording_text_bytes: int = setting(64 << 20, "and as text", read=size)
+    capture_speedscope_frames: int = setting(
+        4_000_000, "most frames in a recording's samples drawn by speedscope", read=whole, metavar="COUNT"
+    )
+    capture_retention_days: float = setting(
+        7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
+    )
 
     max_worker_deaths: int = setting(
         5,

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from sidelight.sidecar.fleet import Fleet
 from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.order import Order, Part
+from sidelight.sidecar.recording import Room
 from sidelight.sidecar.sampler import Sampler
 from sidelight.sidecar.settings import CAPTURE_MODES
 from sidelight.sidecar.switches import Switches
 from sidelight.stacks.errors import Reason, SidelightError
 
 _REMEMBERED = 100
+_TIMED_SECONDS, _LEAST_TIMED, _MOST_TIMED = 200, 2000, 100_000
+"""Seconds of one thread's samples that a session keeps one by one. They are taken every second, so this is
+room for a hundred threads when one second more passes."""
 _FIELDS = ("seconds", "rate", "mode", "pids")
 
 
@@ -49,6 +53,8 @@ class Capture:
         self.began = began
         self.ended: float | None = None
         self.parts: list[Part] = []
+        self.stopped = False
+        self.timed = False
         self.done = asyncio.Event()
 
     def told(self, now: float) -> dict[str, object]:
@@ -75,7 +81,8 @@ class Captures:
         fleet: Fleet,
         switches: Switches,
         bounds: Bounds,
-        sampler_of: Callable[[str], Sampler],
+        sampler_of: Callable[[str, int], Sampler],
+        room: Room,
         metrics: Metrics,
         new_id: Callable[[], str],
         clock: Callable[[], float],
@@ -84,6 +91,7 @@ class Captures:
         self._switches = switches
         self.bounds = bounds
         self._sampler_of = sampler_of
+        self._room = room
         self._metrics = metrics
         self._new_id = new_id
         self.clock = clock
@@ -99,15 +107,18 @@ class Captures:
             )
         return self._captures[capture_id]
 
-    async def start(self, wish: Wish) -> Capture:
-        """Begin a capture.
+    async def start(self, wish: Wish, capture_id: str = "", *, recorded: bool = False) -> Capture:
+        """Begin a capture, under an id of its own or the one that is given.
+
+        `recorded`: its parts have recordings, where the sampler can (`timed`); whoever asks closes them.
 
         Raises SidelightError: `nothing_to_watch`, `pid_gone` for a pid that is not watched,
         `capture_running` when one of its processes is in another, `sampler_missing`, `paused`.
         """
         if self._switches.paused:
             raise self._switches.refuse()
-        sampler = await asyncio.to_thread(self._sampler_of, wish.mode)
+        timed = min(max(wish.rate * _TIMED_SECONDS, _LEAST_TIMED), _MOST_TIMED) if recorded else 0
+        sampler = await asyncio.to_thread(self._sampler_of, wish.mode, timed)
         watches = [w for w in self._fleet.watches if not wish.pids or w.key.pid in wish.pids]
         missing = sorted(set(wish.pids) - {watch.key.pid for watch in watches})
         if missing:
@@ -127,12 +138,29 @@ class Captures:
                 reason=Reason.CAPTURE_RUNNING,
                 hint="Wait for its end, or name other processes in pids.",
             )
-        capture = Capture(f"c_{self._new_id()}", wish, self.clock())
-        capture.parts = [Part(watch.key.pid, lambda: self._look(capture)) for watch in watches]
+        capture = Capture(capture_id or f"c_{self._new_id()}", wish, self.clock())
+        capture.timed = sampler.timed
+        capture.parts = [
+            Part(
+                watch.key.pid,
+                lambda: self._look(capture),
+                watch.role,
+                self._room.open() if capture.timed else None,
+            )
+            for watch in watches
+        ]
         self._remember(capture)
         order = Order(capture.id, wish.seconds, wish.rate, self.bounds.window_seconds, sampler)
         self._fleet.capture(order, list(zip(watches, capture.parts, strict=True)))
         return capture
+
+    def stop(self, capture: Capture) -> None:
+        """End a capture now; what was sampled is kept."""
+        capture.stopped = capture.stopped or capture.ended is None
+        for watch in self._fleet.watches:
+            for part in capture.parts:
+                if part.pid == watch.key.pid and not part.finished:
+                    watch.stop_capture(part)
 
     def _look(self, capture: Capture) -> None:
         if capture.ended is None and all(part.finished for part in capture.parts):

@@ -12,6 +12,7 @@ from sidelight.sidecar.attachment import Attachment
 from sidelight.sidecar.guard import Guard, Release
 from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.processes import Proc
+from sidelight.sidecar.procfs import UNKNOWN
 from sidelight.sidecar.sampler import Sampled, Sampler, SamplingError
 from sidelight.sidecar.status import Board, Problem
 from sidelight.sidecar.turns import Turns
@@ -43,6 +44,11 @@ class Hold:
     def ended(self) -> str | None:
         """Why the session ended by itself; None while it samples or there is none."""
         return None if self._attachment is None else self._attachment.ended
+
+    @property
+    def python(self) -> str:
+        """The version of the process's Python; empty where only a name says that it is one."""
+        return "" if self._proc.python in (None, UNKNOWN) else str(self._proc.python)
 
     @property
     def how(self) -> tuple[str, str]:

@@ -28,15 +28,20 @@ from sidelight.sidecar.guard import Guard
 from sidelight.sidecar.hold import Hold
 from sidelight.sidecar.intake import Intake
 from sidelight.sidecar.metrics import Metrics
+from sidelight.sidecar.ordered import Means as OrderMeans
+from sidelight.sidecar.orders import Orders
 from sidelight.sidecar.preroll import Preroll
 from sidelight.sidecar.processes import Choice, Watched
 from sidelight.sidecar.procfs import ProcFs
+from sidelight.sidecar.reach import Reach, Route
+from sidelight.sidecar.recording import Room
 from sidelight.sidecar.samplers import Samplers
 from sidelight.sidecar.schedule import Plan
 from sidelight.sidecar.server import Server
 from sidelight.sidecar.settings import Settings
-from sidelight.sidecar.ship import Route, Shipper
+from sidelight.sidecar.ship import Shipper
 from sidelight.sidecar.spool import Spool
+from sidelight.sidecar.standing import Standing
 from sidelight.sidecar.start import check_pids, check_token
 from sidelight.sidecar.status import Board
 from sidelight.sidecar.switches import Switches
@@ -135,7 +140,24 @@ async def serve(settings: Settings) -> int:
             min(settings.rate, settings.capture_max_rate),
             settings.mode,
         )
-        captures = Captures(fleet, switches, bounds, samplers.get, metrics, _new_id, time.monotonic)
+        room = Room(settings.recording_memory_bytes, metrics.recording_bytes.set)
+        captures = Captures(fleet, switches, bounds, samplers.get, room, metrics, _new_id, time.monotonic)
+        agent = _new_id()
+        order_means = OrderMeans(
+            captures,
+            spool,
+            Reach(route, http),
+            metrics,
+            agent,
+            labels,
+            settings.recording_max_bytes,
+            settings.recording_send_seconds,
+            settings.send_backoff_max_seconds,
+            time.monotonic,
+            random.random,
+        )
+        standing = Standing(agent, labels, sampler.mode, samplers.modes, bounds, fleet, switches, board)
+        orders = Orders(order_means, standing.told, hold_seconds=settings.captures_hold_seconds)
         fell_back = settings.mode == "auto" and extension is None
         server = Server(
             captures, fleet, board, metrics, switches, sampler, fell_back, settings.capture_token_file
@@ -143,7 +165,8 @@ async def serve(settings: Settings) -> int:
         runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
         try:
             await _listen(runner, settings.address)
-            return await _run(fleet, shipper, [governor.run, switches.run], settings.flush_seconds)
+            asking = orders if settings.captures_from_collector else None
+            return await _run(fleet, shipper, asking, [governor.run, switches.run], settings.flush_seconds)
         finally:
             await runner.cleanup()
             samplers.close()
@@ -198,6 +221,7 @@ async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> None:
 async def _run(
     fleet: Fleet,
     shipper: Shipper,
+    orders: Orders | None,
     looks: Sequence[Callable[[], Coroutine[None, None, None]]],
     flush_seconds: float,
 ) -> int:
@@ -211,6 +235,7 @@ async def _run(
         async with asyncio.TaskGroup() as group:
             following = group.create_task(fleet.run(), name="follow processes")
             shipping = group.create_task(shipper.run(), name="ship windows")
+            asking = group.create_task(orders.run(), name="ask for captures") if orders else None
             looking = [group.create_task(look(), name="look every second") for look in looks]
             await signalled.wait()
             _log.info("stopping: windows are closed and sent", flush_seconds=flush_seconds)
@@ -218,6 +243,9 @@ async def _run(
             fleet.stop()
             await _finish(following, loop.time() + max(flush_seconds, _CLOSE_SECONDS))
             shipper.drain()
+            if orders is not None and asking is not None:
+                orders.drain()
+                await _finish(asking, deadline)
             await _finish(shipping, deadline)
             for task in looking:
                 task.cancel()

@@ -69,6 +69,13 @@ class Metrics:
         )
         self.released = self._counter("guard", "Targets found stopped after sampling", ["outcome"])
         self.captures = self._counter("captures", "Captures asked for", ["outcome"])
+        self.polls = self._counter("polls", "Times the collector was asked for captures", ["outcome"])
+        self.orders = self._counter("orders", "Captures the collector ordered", ["outcome"])
+        self.recordings = self._counter("recordings", "Recordings of captures in time order", ["outcome"])
+        self.recording_bytes = self._gauge("recording_bytes", "Bytes of recordings in memory")
+        self.recording_dropped = self._counter(
+            "recording_dropped_samples", "Samples that recordings had no room for"
+        )
         self.spool_windows = self._gauge("spool_windows", "Windows waiting to be sent")
         self.spool_bytes = self._gauge("spool_bytes", "Bytes of windows waiting to be sent")
         self.spool_merged = self._counter(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from sidelight.sidecar.moments import Moments, packed
 from sidelight.sidecar.processes import Proc
 from sidelight.sidecar.sampler import Sampled, SamplingError
 from sidelight.stacks.counts import Counts
@@ -23,18 +24,35 @@ class NativeSampler:
     gapless = True
     missing_states: tuple[str, ...] = ()
 
-    def __init__(self, engine: Any, version: str, mode: str, *, max_depth: int, explain: Explain) -> None:
+    def __init__(
+        self,
+        engine: Any,
+        version: str,
+        mode: str,
+        *,
+        max_depth: int,
+        explain: Explain,
+        most_timed: int = 0,
+    ) -> None:
+        """`most_timed`: keep samples one by one, this many between two takes."""
         self._engine = engine
         self.mode = mode
         self.stops = mode != "nonblocking"
         self._max_depth = max_depth
+        self._most_timed = most_timed
+        self.timed = most_timed > 0
         self._explain = explain
         self.name = f"sidelight {version}"
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> NativeSession:
         try:
             session = self._engine.attach(
-                proc.pid, rate_hz=rate_hz, mode=self.mode, max_depth=self._max_depth
+                proc.pid,
+                rate_hz=rate_hz,
+                mode=self.mode,
+                max_depth=self._max_depth,
+                timed=self._most_timed,
+                timed_names=self.timed,
             )
         except ProcessLookupError as error:
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE) from error
@@ -50,15 +68,18 @@ class NativeSampler:
             raise SamplingError(
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."
             ) from error
-        return NativeSession(session, self.name)
+        return NativeSession(session, self.name, timed=self.timed)
 
 
 class NativeSession:
     """A session of the extension."""
 
-    def __init__(self, session: Any, sampler: str) -> None:
+    def __init__(self, session: Any, sampler: str, *, timed: bool = False) -> None:
         self._session = session
         self._sampler = sampler
+        self._timed = timed
+        self._told = 0
+        self._period_ns = round(1e9 / session.rate_hz) if session.rate_hz else 0
         self.mode: str = session.mode
         self.reader: str = session.reader
         # What attaching took is told apart from what a tick takes.
@@ -83,7 +104,18 @@ class NativeSession:
     def _next(self, batch: Any) -> Sampled:
         begun, self._begun = self._begun, None
         sampled = self._sampled(batch)
-        return sampled if begun is None else begun.plus(sampled)
+        if begun is not None:
+            sampled = begun.plus(sampled)
+        return replace(sampled, moments=self._moments()) if self._timed else sampled
+
+    def _moments(self) -> Moments:
+        """The samples that were not told yet."""
+        timeline = self._session.timeline(after=self._told)
+        missed = max(0, timeline.dropped - self._told)
+        self._told += missed + len(timeline.samples)
+        # At rate 0 nothing is taken: what is told then was taken before.
+        self._period_ns = round(1e9 / self._session.rate_hz) if self._session.rate_hz else self._period_ns
+        return packed(timeline, self._period_ns, missed=missed)
 
     def _sampled(self, batch: Any) -> Sampled:
         threads: dict[str, dict[Stack, Counts]] = {}

@@ -41,6 +41,7 @@ class CommandSampler:
     gapless = False
     mode = COMMAND
     stops = True
+    timed = False
     missing_states = MISSING
 
     def __init__(

@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Protocol
 
 from sidelight.sidecar.budget import Used
+from sidelight.sidecar.moments import Moments
 from sidelight.sidecar.processes import Proc
 from sidelight.stacks.counts import ZERO, Counts
 from sidelight.stacks.errors import Reason, SidelightError
@@ -40,7 +41,8 @@ Threads = Mapping[str, Mapping[Stack, Counts]]
 class Sampled:
     """What a session saw from `start_ns` (Unix time) for `duration_ns`.
 
-    `attach_cpu_ns` is the part of the sampler's CPU time that went into attaching.
+    `attach_cpu_ns` is the part of the sampler's CPU time that went into attaching. `moments` are the samples
+    one by one, of a session that keeps them; what is added up has none.
     """
 
     threads: Threads
@@ -48,6 +50,7 @@ class Sampled:
     duration_ns: int
     quality: Quality
     attach_cpu_ns: int = 0
+    moments: Moments | None = None
 
     @property
     def counts(self) -> Mapping[Stack, Counts]:
@@ -135,6 +138,10 @@ class Sampler(Protocol):
     @property
     def stops(self) -> bool:
         """Whether it makes threads of the target stand still."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether it gives samples one by one as well."""
 
     @property
     def missing_states(self) -> tuple[str, ...]:

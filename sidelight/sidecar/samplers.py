@@ -12,6 +12,7 @@ from sidelight.sidecar.permissions import denied, own_rights
 from sidelight.sidecar.procfs import ProcFs
 from sidelight.sidecar.pyspy_command import CommandSampler
 from sidelight.sidecar.sampler import Sampler, SamplingError
+from sidelight.sidecar.settings import CAPTURE_MODES
 from sidelight.stacks.errors import Reason
 
 
@@ -38,10 +39,11 @@ class Samplers:
         if extension is not None:
             self._engine = extension.Engine(max_stop_us=max_stop_us, max_stacks=max_stacks)
 
-    def get(self, mode: str) -> Sampler:
+    def get(self, mode: str, most_timed: int = 0) -> Sampler:
         """The sampler of a mode.
 
         `auto` is the command where there is no extension; `native` is the command with frames of C.
+        With `most_timed` it keeps samples one by one, this many between two takes, where it can.
 
         Raises SamplingError (`sampler_missing`).
         """
@@ -61,7 +63,19 @@ class Samplers:
                 hint="Install it (make native), or use mode auto or command.",
             )
         version = self._extension.__version__
-        return NativeSampler(self._engine, version, mode, max_depth=self._max_depth, explain=self._explain)
+        return NativeSampler(
+            self._engine,
+            version,
+            mode,
+            max_depth=self._max_depth,
+            explain=self._explain,
+            most_timed=most_timed,
+        )
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that a capture may ask for."""
+        return ("auto", "command", "native") if self._extension is None else CAPTURE_MODES
 
     @property
     def cpu_seconds(self) -> float:

@@ -131,6 +131,21 @@ class Settings:
         "captures take at most this much of one core together, and of each process's time",
         read=house.positive,
     )
+    captures_from_collector: bool = setting(
+        True, "ask the collector for captures that people start there, and take them"
+    )
+    captures_hold_seconds: float = setting(
+        25.0, "the collector may keep such a question open for this long", read=house.positive
+    )
+    recording_max_bytes: int = setting(
+        8 << 20, "room for what one process's capture keeps in time order, compressed", read=house.size
+    )
+    recording_memory_bytes: int = setting(
+        64 << 20, "memory for all that is kept in time order until it is sent", read=house.size
+    )
+    recording_send_seconds: float = setting(
+        600.0, "go on trying to send what was kept in time order for this long", read=house.positive
+    )
     flush_seconds: float = setting(
         10.0, "at SIGTERM, go on sending for at most this long", read=house.seconds
     )
@@ -252,6 +267,12 @@ def _check_bounds(settings: Settings) -> None:
         raise BadSetting("--max-stop-ms must be from 0.1 to 1000")
     if settings.preroll_max_bytes < 1 << 16:
         raise BadSetting("--preroll-max-bytes must be at least 64k")
+    if not 1 << 16 <= settings.recording_max_bytes <= 64 << 20:
+        raise BadSetting("--recording-max-bytes must be from 64k to 64M")
+    if settings.recording_memory_bytes < 1 << 20:
+        raise BadSetting("--recording-memory-bytes must be at least 1M")
+    if settings.captures_hold_seconds > 300:
+        raise BadSetting("--captures-hold-seconds must be at most 300", hint="Proxies cut longer requests.")
 
 
 def _check_times(settings: Settings) -> None:

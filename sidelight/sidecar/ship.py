@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
 import structlog
@@ -19,6 +17,7 @@ import zstandard
 
 from sidelight.sidecar.answers import Answer, Outcome, pause, read_answer
 from sidelight.sidecar.metrics import Metrics, known_reason
+from sidelight.sidecar.reach import Reach, Route, Unanswered
 from sidelight.sidecar.spool import Entry, Spool
 from sidelight.sidecar.status import Board, Problem
 from sidelight.stacks.errors import Reason
@@ -26,24 +25,7 @@ from sidelight.stacks.errors import Reason
 _MAX_WINDOWS = 200
 _IDLE_SECONDS = 5.0
 _DRAIN_PAUSE_SECONDS = 1.0
-_MAX_ANSWER_BYTES = 1 << 20
-_MAX_SAID = 200
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight.sidecar.ship")
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where windows go and how patiently; times in seconds."""
-
-    collector: str
-    token_file: Path | None
-    batch_max_bytes: int
-    timeout: float
-    backoff_max: float
-
-
-class TokenUnreadable(Exception):
-    """The token file cannot be read now."""
 
 
 class Shipper:
@@ -60,7 +42,7 @@ class Shipper:
     ) -> None:
         self._spool = spool
         self._route = route
-        self._http = http
+        self._reach = Reach(route, http)
         self._metrics = metrics
         self._board = board
         self._luck = luck
@@ -134,35 +116,14 @@ class Shipper:
         return batch
 
     async def _send(self, batch: list[tuple[Entry, bytes]]) -> Answer:
+        headers = {"Content-Encoding": "zstd", "Content-Type": "application/vnd.sidelight.windows"}
+        body = await asyncio.to_thread(_packed, [body for _, body in batch])
         try:
-            headers = {"Content-Encoding": "zstd", "Content-Type": "application/vnd.sidelight.windows"}
-            if token := await asyncio.to_thread(self._token):
-                headers["Authorization"] = f"Bearer {token}"
-            body = await asyncio.to_thread(_packed, [body for _, body in batch])
-            async with self._http.post(
-                f"{self._route.collector}/api/v1/windows",
-                data=body,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=self._route.timeout),
-                allow_redirects=False,
-            ) as response:
-                told = await response.content.read(_MAX_ANSWER_BYTES)
-                while len(told) < _MAX_ANSWER_BYTES and (more := await response.content.readany()):
-                    told += more
-                wait = response.headers.get("Retry-After")
-                sent = frozenset(entry.id for entry, _ in batch)
-                return read_answer(response.status, wait, told, datetime.now(UTC)).to(sent)
-        except TokenUnreadable as error:
-            return Answer(Outcome.UNAUTHORIZED, reason="token_file", message=str(error))
-        except aiohttp.ClientConnectorError as error:
-            return Answer(Outcome.UNREACHABLE, message=str(error))
-        except TimeoutError:
-            late = f"no answer within {self._route.timeout:g} seconds"
-            return Answer(Outcome.UNREACHABLE, stored=None, message=late)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            # What answers without speaking HTTP is quoted in the error: as much of it as it likes to send.
-            said = (str(error) or type(error).__name__)[:_MAX_SAID]
-            return Answer(Outcome.UNREACHABLE, stored=None, message=said)
+            reply = await self._reach.ask("POST", "/api/v1/windows", body, headers)
+        except Unanswered as none:
+            return Answer(none.outcome, stored=none.stored, reason=none.reason, message=none.message)
+        sent = frozenset(entry.id for entry, _ in batch)
+        return read_answer(reply.status, reply.retry_after, reply.body, datetime.now(UTC)).to(sent)
 
     def _settle(self, batch: list[tuple[Entry, bytes]], answer: Answer) -> bool:
         """Act on an answer; true when the next batch may follow at once."""
@@ -198,16 +159,6 @@ class Shipper:
         _log.warning(
             "the collector refused a window", window=entry.id, reason=answer.reason, message=answer.message
         )
-
-    def _token(self) -> str:
-        if self._route.token_file is None:
-            return ""
-        try:
-            return self._route.token_file.read_text().strip()
-        except (OSError, ValueError) as error:
-            raise TokenUnreadable(
-                f"the token file {self._route.token_file} cannot be read: {error}"
-            ) from error
 
     def _disk_fails(self, error: OSError) -> None:
         problem = Problem(

@@ -102,6 +102,17 @@ class Spool:
             self._remember(entry)
             return True
 
+    @property
+    def newest(self) -> str:
+        """The id of the newest window; empty without any."""
+        with self._mutex:
+            return max(self._entries, default="")
+
+    def has_until(self, window_id: str) -> bool:
+        """Whether this window, or one that is older, still waits."""
+        with self._mutex:
+            return any(known <= window_id for known in self._entries)
+
     def oldest(self, count: int) -> list[Entry]:
         """The windows to send next."""
         with self._mutex:

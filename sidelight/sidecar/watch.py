@@ -76,6 +76,7 @@ class Watch:
         self._subject = f"process {key.pid}"
         self._stopping = False
         self._request: tuple[Order, Part] | None = None
+        self._part: Part | None = None
         self._anchor = means.clock()
         self._last_slot: int | None = None
         self._slot_luck: dict[int, float] = {}
@@ -94,6 +95,11 @@ class Watch:
     @role.setter
     def role(self, role: str) -> None:
         self._source = replace(self._source, role=role)
+
+    @property
+    def python(self) -> str:
+        """The Python that the process runs, as far as it is known: "3.12" or nothing."""
+        return self._hold.python
 
     @property
     def told(self) -> dict[str, object]:
@@ -118,6 +124,11 @@ class Watch:
         """Sample for a capture as soon as may be; `part` is told how it goes. One at a time."""
         self.capturing = True
         self._request = (order, part)
+        self._stint.wake.set()
+
+    def stop_capture(self, part: Part) -> None:
+        """End this part of a capture now; what was sampled is kept."""
+        part.stopped = True
         self._stint.wake.set()
 
     async def run(self) -> None:
@@ -219,7 +230,7 @@ class Watch:
             self._not_sampled(began, (PAUSED,))
 
     async def _capture(self, order: Order, part: Part) -> None:
-        self._request = None
+        self._request, self._part = None, part
         began = self._means.clock()
         try:
             if self._hold.held:
@@ -231,14 +242,14 @@ class Watch:
             await self._sample_for(order, part)
             part.finish(None)
         except SamplingError as error:
-            part.finish(error.message)
+            part.finish(error.message, error.hint)
             self._looked_into = False
             raise
         finally:
             if self._hold.held:
                 await self._hold.detach()
             self._leave()
-            self.capturing = False
+            self.capturing, self._part = False, None
             part.finish("an unexpected error: see the sidecar's log")
             if self._means.plan.continuous:
                 self._not_sampled(began, ())
@@ -261,7 +272,9 @@ class Watch:
             )
             taking = self._taking(allowance, order.window_seconds, order.id)
             part.windows += await self._means.intake.keep(sampled, self._source, taking)
-        if clock() < end:
+        if part.stopped:
+            part.finish(None)
+        elif clock() < end:
             paused = self._means.switches.pauses != self._pauses and not self._stopping
             part.finish(_SWITCHED_OFF if paused else _CUT_SHORT)
         elif not part.windows:
@@ -331,7 +344,8 @@ class Watch:
     @property
     def _interrupted(self) -> bool:
         paused = self._means.switches.pauses != self._pauses
-        return self._stopping or self._request is not None or paused
+        asked = self._part is not None and self._part.stopped
+        return self._stopping or self._request is not None or paused or asked
 
     def _luck_of(self, slot: int) -> float:
         if slot not in self._slot_luck:

@@ -66,11 +66,15 @@ def collecting(port: int = 0) -> Iterator[FakeCollector]:
 
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["Content-Length"]))
-            assert self.path == "/api/v1/windows"
-            assert self.headers["Content-Encoding"] == "zstd"
-            reply = collector.answer(
-                zstandard.ZstdDecompressor().decompress(raw), self.headers.get("Authorization", "")
-            )
+            if self.path == "/api/v1/agents/poll":
+                # As a collector that knows no captures.
+                reply = Reply(404, {"error": "not_found", "message": "there is no such path"})
+            else:
+                assert self.path == "/api/v1/windows"
+                assert self.headers["Content-Encoding"] == "zstd"
+                reply = collector.answer(
+                    zstandard.ZstdDecompressor().decompress(raw), self.headers.get("Authorization", "")
+                )
             content = json.dumps(reply.told).encode()
             self.send_response(reply.status)
             for name, value in reply.headers.items():

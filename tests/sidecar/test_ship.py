@@ -11,7 +11,8 @@ import pytest
 
 from sidelight.sidecar.answers import Outcome, pause, read_answer, seconds_of
 from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.ship import Route, Shipper
+from sidelight.sidecar.reach import Route
+from sidelight.sidecar.ship import Shipper
 from sidelight.sidecar.spool import Spool
 from sidelight.sidecar.status import Board
 from sidelight.stacks.errors import Reason

@@ -80,6 +80,7 @@ const PARAMETERS = Object.keys(START).filter((name): name is Parameter => name !
 export function parsePlace(path: string, search: string): Place {
   const place: Record<string, unknown> = { ...START, ...parsePath(path) };
   const given = new URLSearchParams(search);
+  if (place.page === "captures") place.service = given.get("service") ?? "";
   for (const name of PARAMETERS) {
     const value = given.get(name);
     if (value === null) continue;
@@ -93,6 +94,7 @@ export function parsePlace(path: string, search: string): Place {
 
 export function formatPlace(place: Place): string {
   const given = new URLSearchParams();
+  if (place.page === "captures" && place.service !== "") given.set("service", place.service);
   for (const name of PARAMETERS) {
     const value = place[name];
     if (value === START[name]) continue;

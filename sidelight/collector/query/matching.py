@@ -73,3 +73,8 @@ def _check_pattern(pattern: str) -> None:
         except pa.ArrowInvalid as error:
             problem = str(error).removeprefix("Invalid regular expression: ")
             raise ValueError(f"in RE2's syntax: {problem}") from error
+
+
+def fullmatch(pattern: str, value: str) -> bool:
+    """Whether a whole value matches a pattern that `read_selector` took."""
+    return bool(pc.match_substring_regex(pa.array([value], pa.string()), f"^(?s:{pattern})$")[0].as_py())

@@ -1,4 +1,182 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { apiUrl, type Failure } from "../api/ask.ts";
+import { isFinal, send, usePolled, type CaptureAnswer, type CapturePart, type Recording } from "../api/captures.ts";
+import { flameOf, topOf, yesterdayOf } from "../captures.ts";
+import { place, PREFIX, visit } from "../location.ts";
+import { count, plural, seconds } from "../numbers.ts";
+import { Bar, Link } from "../parts/basics.tsx";
+import { zoned } from "../times.ts";
+import { onPage, START } from "../url.ts";
+import { Away } from "./captures.tsx";
+
+const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
+
+const listAt = (service = "") => onPage(place.value, "captures", { ...START, page: "captures", service, theme: place.value.theme, keys: place.value.keys });
+
 export function Capture({ turn }: { turn: number }) {
-  void turn;
-  return <h1>Capture</h1>;
+  const { capture: id } = place.value;
+  const path = `captures/${encodeURIComponent(id)}`;
+  const asked = usePolled<CaptureAnswer>(apiUrl(path), 1, ({ state }) => !isFinal(state));
+  useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
+  const capture = asked.answer;
+  return (
+    <>
+      <h1>Capture {capture && <>of <bdi>{capture.service.slice(0, 200)}</bdi></>}</h1>
+      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={listAt(capture?.service)}>{capture ? "All captures of it" : "All captures"}</Link></p>
+      <Away polled={asked} />
+      {capture && asked.failure?.reason !== "not_found" && <Going capture={capture} path={path} again={asked.again} />}
+    </>
+  );
+}
+
+function Going({ capture, path, again }: { capture: CaptureAnswer; path: string; again: () => void }) {
+  const over = isFinal(capture.state);
+  const parts = capture.parts ?? [];
+  const kept = capture.state === "ready" || (capture.state === "stopped" && capture.samples > 0);
+  return (
+    <>
+      <section class="panel" aria-label="How far it is">
+        <Steps capture={capture} />
+        {capture.state === "sampling" && (
+          <div class="row">
+            <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label="Sampled so far" />
+            <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {plural(capture.samples, "sample")}</span>
+          </div>
+        )}
+        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(Date.parse(capture.created) / 1000)} · expires {zoned(Date.parse(capture.expires) / 1000)}</p>}
+        <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
+        {capture.problem !== "" && (
+          <div class={capture.state === "failed" ? "card trouble" : "card"} role="alert">
+            <h2>{capture.problem}</h2>
+            {capture.hint !== "" && <p>{capture.hint}</p>}
+            {capture.state === "failed" && <p><Link to={listAt(capture.service)}>Start another</Link></p>}
+          </div>
+        )}
+        {kept && (
+          <p class="row">
+            <Link class="button primary" to={onPage(place.value, "service", flameOf(capture))}>Open flame</Link>
+            <Link class="button" to={onPage(place.value, "compare", yesterdayOf(capture))}>Compare with the same window yesterday</Link>
+          </p>
+        )}
+        <Doing capture={capture} path={path} again={again} />
+      </section>
+      {over && capture.ordered && kept && <InOrder path={path} />}
+      {parts.length > 0 && <Parts parts={parts} over={over} />}
+    </>
+  );
+}
+
+/** The way from queued to ready; only a change of state is announced, not every second. */
+function Steps({ capture }: { capture: CaptureAnswer }) {
+  const { state, stopping } = capture;
+  // What failed, or was ended early, went only so far.
+  const reached = capture.pods === 0 ? 1 : capture.samples === 0 ? 2 : state === "failed" ? 3 : 4;
+  const steps = state === "failed" || state === "stopped" ? [...STEPS.slice(0, reached), state] : STEPS;
+  const at = steps.indexOf(state as "ready");
+  const over = isFinal(state);
+  return (
+    <>
+      <ol class="steps">
+        {steps.map((step, index) => (
+          <li key={step} class={index < at ? "done" : ""} aria-current={index === at ? "step" : undefined}>
+            {index === at && step === "failed" ? "⚠ " : index < at || over ? "✓ " : ""}{step}
+          </li>
+        ))}
+      </ol>
+      <p class="unseen" role="status">{stopping ? "ending" : state}</p>
+    </>
+  );
+}
+
+function Doing({ capture, path, again }: { capture: CaptureAnswer; path: string; again: () => void }) {
+  const [failure, fail] = useState<Failure | null>(null);
+  const dialog = useRef<HTMLDialogElement>(null);
+  const over = isFinal(capture.state);
+  const act = async (method: "POST" | "DELETE", to: string, then: () => void) => {
+    fail(null);
+    try {
+      await send(method, apiUrl(to));
+      then();
+    } catch (error) {
+      fail(error as Failure);
+    }
+  };
+  return (
+    <>
+      <p class="row">
+        {!over && <button type="button" disabled={capture.stopping} onClick={() => void act("POST", `${path}/stop`, again)}>{capture.stopping ? "Ending…" : "Stop and keep"}</button>}
+        <button type="button" onClick={() => dialog.current?.showModal()}>Delete</button>
+      </p>
+      {failure && <div class="card trouble" role="alert"><h2>{failure.message}</h2><p>{failure.hint}</p></div>}
+      <dialog ref={dialog} aria-labelledby="delete-title">
+        <h2 id="delete-title">Delete this capture?</h2>
+        <p>{over ? "" : "It ends. "}Its page and what it kept in the order of time go for good. Windows that were sent stay, as long as all others.</p>
+        <form method="dialog" class="row" onSubmit={(event) => {
+          if ((event.submitter as HTMLButtonElement).value === "yes") void act("DELETE", path, () => visit(listAt(capture.service)));
+        }}>
+          <button value="no">Keep it</button>
+          <button class="primary" value="yes">Delete</button>
+        </form>
+      </dialog>
+    </>
+  );
+}
+
+function InOrder({ path }: { path: string }) {
+  const asked = usePolled<{ recordings: readonly Recording[] }>(apiUrl(`${path}/recordings`), 3, ({ recordings }) => recordings.length === 0);
+  const found = asked.answer?.recordings ?? [];
+  return (
+    <section class="panel" aria-labelledby="order-title">
+      <h2 id="order-title">In the order of time</h2>
+      {asked.answer && found.length === 0 && <p>Nothing was kept in the order of time: the parts below say so, or their sidecars are of an older version.</p>}
+      <ul class="recordings">
+        {found.map((one) => {
+          const profile = apiUrl(`${path}/${encodeURIComponent(one.name)}.speedscope.json`);
+          const title = encodeURIComponent(`${one.labels.pod ?? one.labels.service}, process ${one.pid}`);
+          return (
+            <li key={one.name} class="row">
+              <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=time-ordered`}>Open time order in speedscope ↗</a>
+              <span><bdi>{one.labels.pod ?? ""}</bdi> process {one.pid}: {plural(one.samples, "sample")} in {seconds(one.seconds)}{one.dropped > 0 && ` · the first ${count(one.dropped)} samples were too many to keep`}</span>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }) {
+  const top = topOf(parts);
+  const most = Math.max(...top.map(([, samples]) => samples), 1);
+  return (
+    <>
+      <section class="panel" aria-labelledby="parts-title">
+        <h2 id="parts-title">Pods</h2>
+        <div class="wide" tabIndex={0} role="region" aria-label="Table of pods">
+          <table>
+            <thead><tr><th scope="col">Pod</th><th scope="col">State</th><th scope="col" class="number">Samples</th><th scope="col">Failed ticks</th><th scope="col">What happened</th></tr></thead>
+            <tbody>
+              {parts.map((part) => (
+                <tr key={part.agent}>
+                  <th scope="row"><bdi>{(part.labels.pod ?? part.agent).slice(0, 200)}</bdi></th>
+                  <td>{part.state === "failed" ? "⚠ failed" : part.state}</td>
+                  <td class="number">{count(part.samples ?? 0)}</td>
+                  <td>{Object.entries(part.errors ?? {}).map(([kind, times]) => `${count(times)} ${kind}`).join(", ") || "none"}</td>
+                  <td>{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+      {top.length > 0 && (
+        <section class="panel" aria-labelledby="top-title">
+          <h2 id="top-title">{over ? "Most samples of their own" : "Most samples of their own so far"}</h2>
+          <ol class="live">
+            {top.map(([name, samples]) => <li key={name}><Bar part={samples / most}>{count(samples)}</Bar> <bdi>{name.slice(0, 300)}</bdi></li>)}
+          </ol>
+        </section>
+      )}
+    </>
+  );
 }

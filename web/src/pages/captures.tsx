@@ -1,4 +1,183 @@
+import { useEffect, useState } from "preact/hooks";
+import { apiUrl, type Failure } from "../api/ask.ts";
+import { send, usePolled, type Agent, type CaptureAnswer, type Polled } from "../api/captures.ts";
+import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type Wish } from "../captures.ts";
+import { change, place, PREFIX, visit } from "../location.ts";
+import { count, plural } from "../numbers.ts";
+import { Link } from "../parts/basics.tsx";
+import { CopyButton } from "../parts/copying.tsx";
+import { ago, zoned } from "../times.ts";
+import { onPage, START } from "../url.ts";
+
+const SECONDS = 3;
+const MANY = 20;
+
+export const captureAt = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, keys: place.value.keys });
+
 export function Captures({ turn }: { turn: number }) {
-  void turn;
-  return <h1>Captures</h1>;
+  const { service } = place.value;
+  const agents = usePolled<{ agents: readonly Agent[] }>(apiUrl("agents"), SECONDS);
+  const past = usePolled<{ captures: readonly CaptureAnswer[] }>(apiUrl("captures", { service }), SECONDS);
+  useEffect(() => { if (turn > 0) { agents.again(); past.again(); } }, [turn]);
+  const known = agents.answer?.agents ?? [];
+  return (
+    <>
+      <h1>Captures</h1>
+      <p class="quiet">A capture has sidecars sample now: at once, at a rate of your choice, and in the order of time too.</p>
+      <Away polled={agents.failure ? agents : past} />
+      <Start agents={known} />
+      <section class="panel" aria-labelledby="agents-title">
+        <h2 id="agents-title">Sidecars that ask for captures</h2>
+        {agents.answer && <Sidecars agents={known} />}
+      </section>
+      <section class="panel" aria-labelledby="past-title">
+        <div class="row">
+          <h2 id="past-title">Captures {service !== "" && <>of <bdi>{service.slice(0, 100)}</bdi></>}</h2>
+          {service !== "" && <button type="button" onClick={() => change({ service: "" })}>Show those of all services</button>}
+        </div>
+        {past.answer && <Past captures={past.answer.captures} />}
+      </section>
+    </>
+  );
+}
+
+/** Says that the collector does not answer, as long as it does not. */
+export function Away({ polled }: { polled: Polled<unknown> }) {
+  const { failure, answer } = polled;
+  if (!failure) return answer ? null : <div class="card waiting" role="status"><span class="spinner" aria-hidden="true" /> Loading…</div>;
+  return (
+    <div class="card trouble" role="alert">
+      <h2>{failure.message}</h2>
+      {failure.hint !== "" && <p>{failure.hint}</p>}
+      {failure.reason !== "not_found" && <p class="quiet">{answer ? "What is below was true before. " : ""}Asked again every few seconds.</p>}
+    </div>
+  );
+}
+
+function Start({ agents }: { agents: readonly Agent[] }) {
+  const [wish, set] = useState({ service: place.value.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query: "", ordered: true });
+  const [failure, fail] = useState<Failure | null>(null);
+  const [busy, work] = useState(false);
+  const whole: Wish = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods) };
+  const services = [...new Set(agents.map(({ labels }) => labels.service))].sort();
+  const collector = window.location.origin + PREFIX.slice(0, -1);
+  const start = async (event: Event) => {
+    event.preventDefault();
+    work(true);
+    fail(null);
+    try {
+      const made = await send<CaptureAnswer>("POST", apiUrl("captures"), whole);
+      if (made) visit(captureAt(made.id));
+    } catch (error) {
+      fail(error as Failure);
+    }
+    work(false);
+  };
+  const number = (name: "seconds" | "rate", text: string, most: number) => (
+    <label>{text}
+      <input type="number" min="1" max={most} step="1" required value={wish[name]} onInput={(event) => set({ ...wish, [name]: Number(event.currentTarget.value) })} />
+    </label>
+  );
+  return (
+    <form class="panel starting" aria-label="Start a capture" onSubmit={start}>
+      <div class="fields">
+        <label>Service
+          <input list="services" required value={wish.service} spellcheck={false} autocomplete="off" onInput={(event) => set({ ...wish, service: event.currentTarget.value })} />
+          <datalist id="services">{services.map((name) => <option key={name} value={name} />)}</datalist>
+        </label>
+        <label>Pods
+          <input value={wish.pods} required spellcheck={false} autocomplete="off" aria-describedby="pods-help" onInput={(event) => set({ ...wish, pods: event.currentTarget.value })} />
+        </label>
+        {number("seconds", "Seconds", 86_400)}
+        {number("rate", "Samples a second", 10_000)}
+        <label>Mode
+          <select value={wish.mode} onChange={(event) => set({ ...wish, mode: event.currentTarget.value })}>
+            {MODES.map((mode) => <option key={mode} value={mode}>{mode}</option>)}
+          </select>
+        </label>
+        <label>Only sidecars with
+          <input class="matchers" value={wish.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => set({ ...wish, query: event.currentTarget.value })} />
+        </label>
+        <label class="check"><input type="checkbox" checked={wish.ordered} onChange={(event) => set({ ...wish, ordered: event.currentTarget.checked })} /> in the order of time too</label>
+      </div>
+      <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>
+      <p>{costOf(whole)}</p>
+      <Ready agents={agents} wish={whole} />
+      <p class="row">
+        <button class="primary" disabled={busy || whole.service === ""}>Start</button>
+        <CopyButton text={() => cliOf(whole, collector)} what="Command">Copy as command</CopyButton>
+        <CopyButton text={() => curlOf(whole, collector)} what="curl">Copy as curl</CopyButton>
+      </p>
+      {failure && <div class="card trouble" role="alert"><h2>{failure.message}</h2><p>{failure.hint}</p></div>}
+    </form>
+  );
+}
+
+function Ready({ agents, wish }: { agents: readonly Agent[]; wish: Wish }) {
+  if (wish.service === "") return null;
+  const own = agents.filter(({ labels }) => labels.service === wish.service);
+  const free = own.filter((agent) => obstacleOf(agent) === "").length;
+  return (
+    <p role="status">
+      {own.length === 0 ? <>⚠ No sidecar of <bdi>{wish.service.slice(0, 100)}</bdi> asks for captures at the moment: it would wait, and then fail with what to check.</>
+        : free === 0 ? `⚠ No sidecar of it can take a capture now: ${obstacleOf(own[0])}.`
+          : `✓ ${plural(free, "sidecar")} of it can take a capture now${free < own.length ? ` (of ${own.length})` : ""}.`}
+    </p>
+  );
+}
+
+function Sidecars({ agents }: { agents: readonly Agent[] }) {
+  const [all, more] = useState(false);
+  const { service } = place.value;
+  const now = Date.now() / 1000;
+  const shown = agents.filter(({ labels }) => service === "" || labels.service === service)
+    .sort((a, b) => (a.labels.service + a.labels.pod < b.labels.service + b.labels.pod ? -1 : 1));
+  if (shown.length === 0) {
+    return <p>None {service !== "" && "of this service "}asked lately. A sidecar asks by itself once it runs with <code>--collector {window.location.origin}</code>, unless it has <code>--no-captures-from-collector</code>; one of an older version does not.</p>;
+  }
+  return (
+    <>
+      <div class="wide" tabIndex={0} role="region" aria-label="Table of sidecars">
+        <table>
+          <thead><tr><th scope="col">Service</th><th scope="col">Pod</th><th scope="col">Version</th><th scope="col">Can it?</th><th scope="col">Asked</th></tr></thead>
+          <tbody>
+            {shown.slice(0, all ? shown.length : MANY).map((agent) => (
+              <tr key={agent.agent}>
+                <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
+                <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
+                <td><bdi>{agent.labels.version ?? ""}</bdi></td>
+                <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)}</>}</td>
+                <td class="line">{ago(Date.parse(agent.seen) / 1000, now)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {shown.length > MANY && !all && <button type="button" onClick={() => more(true)}>Show all {count(shown.length)}</button>}
+    </>
+  );
+}
+
+function Past({ captures }: { captures: readonly CaptureAnswer[] }) {
+  if (captures.length === 0) return <p>None is kept. Start one above.</p>;
+  const now = Date.now() / 1000;
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label="Table of captures">
+      <table>
+        <thead><tr><th scope="col">Started</th><th scope="col">Service</th><th scope="col">State</th><th scope="col" class="number">Pods</th><th scope="col" class="number">Seconds</th><th scope="col" class="number">Samples</th></tr></thead>
+        <tbody>
+          {captures.map((one) => (
+            <tr key={one.id}>
+              <th scope="row" class="line" title={zoned(Date.parse(one.created) / 1000)}><Link to={captureAt(one.id)}>{ago(Date.parse(one.created) / 1000, now)}</Link></th>
+              <td><bdi>{one.service.slice(0, 200)}</bdi></td>
+              <td title={one.problem}>{one.state === "failed" ? "⚠ failed" : one.stopping ? "ending" : one.state}</td>
+              <td class="number">{count(one.pods)}</td>
+              <td class="number">{one.seconds}</td>
+              <td class="number">{count(one.samples)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
 }

@@ -1,0 +1,1 @@
+"""Captures on demand: what they are, where they lie, who samples for them, and how they are asked for."""

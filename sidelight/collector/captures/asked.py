@@ -1,0 +1,214 @@
+"""What people and sidecars send about captures, checked. Unknown fields of a sidecar are passed over."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import orjson
+
+from sidelight.collector.captures.capture import ID, REPORTED, Report, Rules, State, Value, Wish
+from sidelight.collector.query.matching import read_selector
+from sidelight.stacks.errors import Reason, SidelightError
+from sidelight.stacks.labels import LabelLimits, Labels
+
+POLL_BYTES: Final = 1 << 20
+WISH_BYTES: Final = 1 << 16
+MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
+MAX_REPORTS: Final = 64
+MAX_PROCESSES: Final = 64
+MAX_TOP: Final = 5
+MAX_KINDS: Final = 32
+MAX_TEXT: Final = 500
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_FIELDS: Final = ("service", "query", "pods", "seconds", "rate", "mode", "ordered")
+
+
+class BadBody(SidelightError):
+    """What was sent is not what is asked for here."""
+
+    reason = Reason.BAD_PARAMETER
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A sidecar that asks for work: who it is, what it can do and what it does."""
+
+    agent: str
+    labels: Labels
+    sidelight: str
+    sampler: str
+    modes: tuple[str, ...]
+    max_seconds: float
+    max_rate: int
+    ready: bool
+    problem: str
+    paused: bool
+    processes: Sequence[Mapping[str, Value]]
+    hold_seconds: float
+    reports: tuple[Report, ...]
+
+
+def read_json(text: bytes) -> Mapping[str, Any]:
+    """A body that is a JSON object. Raises SidelightError (`bad_json`)."""
+    try:
+        raw = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise SidelightError(
+            f"the body is not JSON: {error}", reason=Reason.BAD_JSON, hint="Send a JSON object."
+        ) from error
+    if not isinstance(raw, dict):
+        raise SidelightError("the body is not a JSON object", reason=Reason.BAD_JSON, hint="Send {…}.")
+    return raw
+
+
+def read_wish(raw: Mapping[str, Any], rules: Rules) -> Wish:
+    """What somebody asks for. Raises BadBody, BadSelector."""
+    unknown = sorted(name for name in raw if name not in _FIELDS)
+    if unknown:
+        raise _bad(f"there is no field {unknown[0][:64]!r}")
+    service = raw.get("service")
+    if not isinstance(service, str) or not 0 < len(service.encode(errors="replace")) <= 256:
+        raise _bad("service is not the name of one")
+    query = raw.get("query", "")
+    if not isinstance(query, str):
+        raise _bad("query is not text")
+    seconds = _number(raw, "seconds", min(60.0, rules.max_seconds), rules.max_seconds)
+    rate = _number(raw, "rate", min(100, rules.max_rate), rules.max_rate)
+    if rate != int(rate) or rate < 1:
+        raise _bad("rate is not a whole number of samples per second")
+    mode = raw.get("mode", "auto")
+    if mode not in MODES:
+        raise _bad(f"mode {str(mode)[:64]!r} is not one of {', '.join(MODES)}")
+    ordered = raw.get("ordered", True)
+    if not isinstance(ordered, bool):
+        raise _bad("ordered is not true or false")
+    pods = _pods(raw.get("pods", 1), rules.max_pods)
+    return Wish(service, query, read_selector(query), pods, seconds, int(rate), mode, ordered)
+
+
+def _pods(raw: object, most: int) -> int | str | tuple[str, ...]:
+    if raw == "all":
+        return "all"
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        if not 1 <= raw <= most:
+            raise _bad(f"pods must be from 1 to {most} (--capture-max-pods)")
+        return raw
+    if not isinstance(raw, list) or not all(isinstance(one, str) and 0 < len(one) <= 256 for one in raw):
+        raise _bad('pods is not a number, a list of names, or "all"')
+    names = tuple(dict.fromkeys(raw))
+    if not 1 <= len(names) <= most:
+        raise _bad(f"pods must name from 1 to {most} (--capture-max-pods)")
+    return names
+
+
+def read_poll(raw: Mapping[str, Any]) -> Poll:
+    """What a sidecar says. Raises BadBody, BadLabel, LimitExceeded."""
+    agent = raw.get("agent")
+    if not isinstance(agent, str) or not NAME.fullmatch(agent):
+        raise BadBody("agent is not a name of 1 to 64 letters, digits, '.', '_' and '-'", hint=_POLL)
+    labels = raw.get("labels")
+    if isinstance(labels, Mapping):
+        labels = {name: value for name, value in labels.items() if value}
+    reports = raw.get("reports", [])
+    if not isinstance(reports, list) or len(reports) > MAX_REPORTS:
+        raise BadBody(f"reports is not a list of at most {MAX_REPORTS}", hint=_POLL)
+    return Poll(
+        agent,
+        Labels.check(labels, LabelLimits()),
+        _text(raw.get("sidelight"), 64),
+        _text(raw.get("sampler"), 64),
+        tuple(_text(mode, 64) for mode in _list(raw.get("modes"), MAX_KINDS)),
+        _amount(raw.get("max_seconds")),
+        int(_amount(raw.get("max_rate"))),
+        raw.get("ready") is True,
+        _text(raw.get("problem")),
+        raw.get("paused") is True,
+        _objects(raw.get("processes")),
+        _amount(raw.get("hold_seconds")),
+        tuple(_report(one) for one in reports),
+    )
+
+
+def _report(raw: object) -> Report:
+    if not isinstance(raw, dict) or not ID.fullmatch(str(raw.get("capture"))):
+        raise BadBody("a report names no capture", hint=_POLL)
+    state = raw.get("state")
+    if state not in REPORTED:
+        raise BadBody(f"a report's state is not one of {', '.join(REPORTED)}", hint=_POLL)
+    errors = raw.get("errors")
+    kinds = list(errors.items())[:MAX_KINDS] if isinstance(errors, dict) else []
+    top = [
+        (_text(one.get("function")), int(_amount(one.get("self_samples"))))
+        for one in _list(raw.get("top"), MAX_TOP)
+        if isinstance(one, dict)
+    ]
+    return Report(
+        raw["capture"],
+        State(state),
+        _amount(raw.get("elapsed_seconds")),
+        _amount(raw.get("seconds")),
+        int(_amount(raw.get("samples"))),
+        int(_amount(raw.get("windows"))),
+        int(_amount(raw.get("recordings"))),
+        {_text(kind, 64): int(_amount(times)) for kind, times in kinds},
+        _objects(raw.get("processes")),
+        top,
+        _text(raw.get("problem")),
+        _text(raw.get("hint")),
+    )
+
+
+def _objects(raw: object) -> list[Mapping[str, Value]]:
+    """JSON objects of scalars and short lists and objects of them; what is else is left out."""
+    found = [one for one in _list(raw, MAX_PROCESSES) if isinstance(one, dict)]
+    return [
+        {_text(name, 64): _plain(value) for name, value in list(one.items())[:MAX_KINDS]} for one in found
+    ]
+
+
+def _plain(value: object, depth: int = 1) -> Value:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict) and depth:
+        return {_text(name, 64): _plain(one, depth - 1) for name, one in list(value.items())[:MAX_KINDS]}
+    if isinstance(value, list) and depth:
+        return [_plain(one, depth - 1) for one in value[:MAX_KINDS]]
+    return cast("Value", value) if isinstance(value, bool | int | float | None) else None
+
+
+def _list(raw: object, most: int) -> Collection[Any]:
+    return raw[:most] if isinstance(raw, list) else []
+
+
+def _text(raw: object, most: int = MAX_TEXT) -> str:
+    return raw[:most] if isinstance(raw, str) else ""
+
+
+def _amount(raw: object) -> float:
+    """A number that is not negative and not beyond what counts; 0 for anything else."""
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw < 2**53:
+        return 0
+    return raw
+
+
+def _number(raw: Mapping[str, Any], name: str, default: float, most: float) -> float:
+    value = raw.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise _bad(f"{name} is not a number")
+    if not 0 < value <= most:
+        raise _bad(f"{name} must be above 0 and at most {most:g} (--capture-max-{name})")
+    return value
+
+
+def _bad(problem: str) -> BadBody:
+    return BadBody(
+        problem,
+        hint='A capture is {"service": "shop", "pods": 1, "seconds": 60, "rate": 100, "mode": "auto"}.',
+    )
+
+
+_POLL: Final = "This is for sidecars: docs/api.md says what they send."

@@ -1,0 +1,89 @@
+"""Samples one by one, in the order in which they were taken: what a session saw between two takes, packed.
+
+They are packed at once, in the thread that took them, so that a capture of minutes takes little memory
+and what it takes is known exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+_COLUMNS = "QIIB"
+
+
+class Timeline(Protocol):
+    """As the extension gives it: (nanoseconds since the start, thread, stack, 0 idle 1 running 2 gil)."""
+
+    @property
+    def start_ns(self) -> int: ...
+    @property
+    def monotonic_ns(self) -> int: ...
+    @property
+    def threads(self) -> Sequence[str]: ...
+    @property
+    def stacks(self) -> Sequence[str]: ...
+    @property
+    def samples(self) -> Sequence[tuple[int, int, int, int]]: ...
+    @property
+    def dropped(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """So many samples, taken every `period_ns`; `missed` more were taken before them and not kept."""
+
+    samples: int
+    missed: int
+    period_ns: int
+    packed: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Moments as columns, one entry a sample; `at` is nanoseconds after the start.
+
+    `start_ns` is Unix time, `monotonic_ns` the same moment on the monotonic clock.
+    """
+
+    start_ns: int
+    monotonic_ns: int
+    threads: Sequence[str]
+    stacks: Sequence[str]
+    at: array[int]
+    thread: array[int]
+    stack: array[int]
+    state: array[int]
+
+
+def packed(timeline: Timeline, period_ns: int, *, missed: int = 0) -> Moments:
+    """What a session gave."""
+    samples = timeline.samples
+    head = [timeline.start_ns, timeline.monotonic_ns, list(timeline.threads), list(timeline.stacks)]
+    columns = zip(*samples, strict=True) if samples else ((),) * len(_COLUMNS)
+    body = json.dumps(head).encode() + b"\n"
+    body += b"".join(array(code, column).tobytes() for code, column in zip(_COLUMNS, columns, strict=True))
+    return Moments(len(samples), missed, period_ns, zlib.compress(body, 1))
+
+
+def spread(moments: Moments) -> Spread:
+    """The samples that were packed."""
+    body = zlib.decompress(moments.packed)
+    begin = body.index(b"\n") + 1
+    start_ns, monotonic_ns, threads, stacks = json.loads(body[:begin])
+    columns = []
+    for code in _COLUMNS:
+        column: array[int] = array(code)
+        end = begin + moments.samples * column.itemsize
+        column.frombytes(body[begin:end])
+        columns.append(column)
+        begin = end
+    return Spread(start_ns, monotonic_ns, threads, stacks, *columns)

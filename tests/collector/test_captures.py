@@ -1,0 +1,290 @@
+"""How far a capture has come follows from what its sidecars told and the clock."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sidelight.collector.captures.capture import (
+    JOIN_SECONDS,
+    STOP_SECONDS,
+    Capture,
+    Claim,
+    Part,
+    Report,
+    Rules,
+    State,
+    Wish,
+    finished,
+    newer,
+    room,
+    seen,
+    stopped,
+    taken,
+)
+from sidelight.collector.captures.keeping import decode, decode_part, encode, encode_part
+from sidelight.collector.captures.recordings import read_recording, runs, speedscope
+from sidelight.collector.captures.shelf import NoCapture, Shelf, new_id
+from sidelight.collector.query.matching import read_selector
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectDamaged, ObjectStore
+from tests.collector.capturing import recording
+from tests.collector.faults import FaultyStore
+
+NOW = 1_795_253_400.0
+RULES = Rules(wait_seconds=60.0, lost_seconds=30.0, max_pods=3)
+
+
+def made(pods: int | str | tuple[str, ...] = 1, *claims: Claim, **changes: object) -> Capture:
+    wish = Wish("shop", 'version="2"', read_selector('version="2"'), pods, 60.0, 100, "auto", True)
+    return replace(Capture(new_id(NOW), wish, NOW, claims=claims), **changes)  # type: ignore[arg-type]
+
+
+def claim(agent: str, at: float = NOW, **labels: str) -> Claim:
+    return Claim(agent, {"service": "shop", "pod": f"pod-{agent}", **labels}, at)
+
+
+def told(agent: str, state: State, heard: float = NOW, **report: object) -> dict[str, Part]:
+    return {agent: Part(agent, heard, Report("c", state, **report))}  # type: ignore[arg-type]
+
+
+def test_a_capture_goes_from_queued_to_uploading_as_its_sidecars_tell() -> None:
+    capture = made()
+    assert seen(capture, {}, RULES, NOW).state is State.QUEUED
+    capture = made(2, claim("a"), claim("b"))
+    assert seen(capture, {}, RULES, NOW).state is State.SCHEDULED
+    assert seen(capture, told("a", State.SAMPLING), RULES, NOW).state is State.SAMPLING
+    both = told("a", State.DONE, windows=2) | told("b", State.SAMPLING)
+    assert seen(capture, both, RULES, NOW).state is State.SAMPLING
+    both = told("a", State.DONE, windows=2) | told("b", State.UPLOADING)
+    assert seen(capture, both, RULES, NOW).state is State.UPLOADING
+    both = told("a", State.DONE, windows=2) | told("b", State.DONE)
+    assert seen(capture, both, RULES, NOW).state is State.UPLOADING
+    assert finished(capture, both, seen(capture, both, RULES, NOW), NOW).state is State.READY
+
+
+def test_a_capture_that_nobody_takes_fails_only_after_its_wait() -> None:
+    assert seen(made(), {}, RULES, NOW + 60).state is State.QUEUED
+    failed = seen(made(), {}, RULES, NOW + 60.001)
+    assert (failed.state, "60 s" in failed.problem) == (State.FAILED, True)
+    assert room(made(), RULES, NOW + 60) == 1
+    assert room(made(), RULES, NOW + 60.001) == 0
+
+
+def test_a_sidecar_not_heard_of_has_failed_and_goes_on_when_it_is_heard_again() -> None:
+    capture = made(1, claim("a"))
+    assert seen(capture, {}, RULES, NOW + 30).state is State.SCHEDULED
+    lost = seen(capture, {}, RULES, NOW + 30.001)
+    assert (lost.state, "pod-a" in lost.problem, bool(lost.hint)) == (State.FAILED, True, True)
+    part = told("a", State.SAMPLING, NOW + 10)
+    assert seen(capture, part, RULES, NOW + 40).state is State.SAMPLING
+    assert "while sampling" in seen(capture, part, RULES, NOW + 40.001).problem
+    assert seen(capture, told("a", State.SAMPLING, NOW + 50), RULES, NOW + 60).state is State.SAMPLING
+
+
+def test_one_sidecar_that_fails_does_not_fail_the_others() -> None:
+    capture = made(2, claim("a"), claim("b"))
+    parts = told("a", State.FAILED, problem="ptrace denied", hint="Add SYS_PTRACE.")
+    both = parts | told("b", State.DONE, windows=3)
+    ended = finished(capture, both, seen(capture, both, RULES, NOW), NOW)
+    assert (ended.state, ended.problem, ended.hint) == (
+        State.READY,
+        "1 of 2 pods failed: ptrace denied",
+        "Add SYS_PTRACE.",
+    )
+    both = parts | told("b", State.FAILED, problem="gone")
+    failed = seen(capture, both, RULES, NOW)
+    assert (failed.state, failed.problem, failed.hint) == (State.FAILED, "ptrace denied", "Add SYS_PTRACE.")
+
+
+def test_a_capture_without_a_sample_has_failed() -> None:
+    assert seen(made(1, claim("a")), told("a", State.DONE), RULES, NOW).problem == "no sample was taken"
+
+
+def test_an_order_on_its_way_when_its_capture_is_stopped_may_still_be_heard_of() -> None:
+    capture = stopped(made(1, claim("a")), NOW + 1)
+    assert capture is not None
+    assert seen(capture, {}, RULES, NOW + 1 + STOP_SECONDS).state is State.SCHEDULED
+    assert seen(capture, {}, RULES, NOW + 1.001 + STOP_SECONDS).state is State.STOPPED
+    begun = seen(capture, told("a", State.SAMPLING, NOW + 7), RULES, NOW + 8)
+    assert begun.state is State.SAMPLING
+    parts = told("a", State.STOPPED, NOW + 9, windows=1)
+    assert finished(capture, parts, seen(capture, parts, RULES, NOW + 9), NOW).state is State.STOPPED
+
+
+def test_a_stop_before_anybody_took_it_ends_it_and_a_second_changes_nothing() -> None:
+    capture = stopped(made(), NOW)
+    assert capture is not None
+    assert seen(capture, {}, RULES, NOW).state is State.STOPPED
+    assert stopped(capture, NOW + 5) is None
+    assert taken(capture, [claim("a")], RULES, NOW) is None
+
+
+def test_as_many_sidecars_take_a_capture_as_were_asked_for_and_one_of_a_pod() -> None:
+    several = [claim("a"), claim("b"), claim("c", pod="pod-a"), claim("d"), claim("e")]
+
+    def agents(capture: Capture) -> list[str]:
+        changed = taken(capture, several, RULES, NOW)
+        return [one.agent for one in changed.claims] if changed else []
+
+    assert agents(made(2)) == ["a", "b"]
+    assert agents(made("all")) == ["a", "b", "d"]
+    assert agents(made(2, claim("x"))) == ["x", "a"]
+    assert agents(made(1, claim("x"))) == []
+
+
+def test_others_may_join_only_for_a_while() -> None:
+    assert room(made("all", claim("a", NOW)), RULES, NOW + JOIN_SECONDS) == 2
+    assert room(made("all", claim("a", NOW)), RULES, NOW + JOIN_SECONDS + 0.001) == 0
+
+
+def test_a_late_report_never_takes_back_what_was_told() -> None:
+    def part(state: State, elapsed: float) -> Part:
+        return Part("a", NOW, Report("c", state, elapsed_seconds=elapsed))
+
+    assert newer(None, part(State.SAMPLING, 0))
+    assert newer(part(State.SAMPLING, 1), part(State.SAMPLING, 2))
+    assert not newer(part(State.SAMPLING, 2), part(State.SAMPLING, 1))
+    assert newer(part(State.SAMPLING, 9), part(State.UPLOADING, 1))
+    assert not newer(part(State.UPLOADING, 1), part(State.SAMPLING, 9))
+    assert not newer(part(State.DONE, 1), part(State.FAILED, 9))
+
+
+def test_what_is_written_is_read_again(store: ObjectStore) -> None:
+    shelf = Shelf(store)
+    for pods in (1, "all", ("a", "b")):
+        capture = made(pods, claim("a"), stop_at=NOW + 3)
+        shelf.create(capture)
+        assert shelf.capture(capture.id) == capture == decode("k", encode(capture))
+    part = told("a", State.SAMPLING, errors={"read": 2}, top=[("f", 3)], processes=[{"pid": 1}])["a"]
+    assert decode_part("k", encode_part(part)) == part
+    assert shelf.tell(capture.id, part)
+    assert shelf.whole(capture.id) == (capture, {"a": part})
+    shelf.close()
+
+
+def test_the_newest_come_first_and_what_was_deleted_is_gone(store: ObjectStore) -> None:
+    shelf = Shelf(store)
+    captures = [replace(made(), id=new_id(NOW + at), created=NOW + at) for at in range(20)]
+    for capture in captures:
+        shelf.create(capture)
+    assert shelf.newest(3, lambda _: True) == captures[:-4:-1]
+    assert shelf.newest(99, lambda one: one.created < NOW + 2) == captures[1::-1]
+    assert shelf.since(NOW + 17.5) == captures[18:]
+    shelf.delete(captures[19].id)
+    with pytest.raises(NoCapture):
+        shelf.capture(captures[19].id)
+    assert shelf.newest(1, lambda _: True) == [captures[18]]
+    shelf.close()
+
+
+def test_captures_that_are_too_old_go_with_all_they_have_and_nothing_else(store: ObjectStore) -> None:
+    shelf = Shelf(store)
+    old, new = (replace(made(), id=new_id(NOW + at)) for at in (0, 86_400))
+    for capture in (old, new):
+        shelf.create(capture)
+        shelf.tell(capture.id, told("a", State.DONE)["a"])
+        shelf.put_recording(capture.id, "a-1", b"x", b"{}")
+    store.put("v1/captures/notes.txt", b"somebody's own")
+    assert shelf.expire(NOW + 7 * 86_400 + 1, 7, lambda: True) == 0
+    assert shelf.expire(NOW + 7 * 86_400 + 1, 7) == 4
+    kept = [entry.key for entry in store.list("v1/captures/")]
+    assert len([key for key in kept if new.id in key]) == 4
+    assert [key for key in kept if new.id not in key] == ["v1/captures/notes.txt"]
+    shelf.close()
+
+
+def test_a_capture_of_a_later_version_is_left_alone_and_one_that_is_damaged_left_out() -> None:
+    store = MemoryStore()
+    shelf = Shelf(store)
+    good, bad, later = (replace(made(), id=new_id(NOW + at)) for at in range(3))
+    shelf.create(good)
+    store.put(f"v1/captures/{bad.id}/state.json", b"{")
+    store.put(f"v1/captures/{later.id}/state.json", encode(later).replace(b'"format":1', b'"format":2'))
+    assert shelf.newest(9, lambda _: True) == [good]
+    with pytest.raises(ObjectDamaged, match="format 2"):
+        shelf.capture(later.id)
+    shelf.close()
+
+
+def test_of_two_collectors_one_gives_a_capture_to_its_sidecar_whenever_the_other_comes() -> None:
+    """The second takes it before each step of the first in turn."""
+    steps = 0
+    while True:
+        store = MemoryStore()
+        shelf = Shelf(store)
+        capture = made()
+        shelf.create(capture)
+
+        def second(shelf: Shelf = shelf, capture: Capture = capture) -> None:
+            shelf.change(capture.id, lambda it: taken(it, [claim("b")], RULES, NOW))
+
+        racing = FaultyStore(store, steps, meanwhile=second)
+        first = Shelf(racing)
+        first.change(capture.id, lambda one: taken(one, [claim("a")], RULES, NOW))
+        agents = [one.agent for one in shelf.capture(capture.id).claims]
+        assert agents in (["a"], ["b"])
+        done = racing.made <= steps
+        first.close()
+        shelf.close()
+        if done:
+            assert steps >= 2
+            return
+        steps += 1
+
+
+def test_a_stop_that_comes_while_a_sidecar_takes_it_is_not_lost() -> None:
+    steps = 0
+    while True:
+        store = MemoryStore()
+        shelf = Shelf(store)
+        capture = made()
+        shelf.create(capture)
+        racing = FaultyStore(
+            store,
+            steps,
+            meanwhile=lambda shelf=shelf, capture=capture: shelf.change(  # type: ignore[misc]
+                capture.id, lambda one: stopped(one, NOW)
+            ),
+        )
+        first = Shelf(racing)
+        first.change(capture.id, lambda one: taken(one, [claim("a")], RULES, NOW))
+        found = shelf.capture(capture.id)
+        if racing.made > steps:
+            assert found.stop_at == NOW
+        first.close()
+        shelf.close()
+        if racing.made <= steps:
+            return
+        steps += 1
+
+
+def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> None:
+    raw = recording("c", "a", {"service": "shop"}, 12)
+    read = read_recording(json.dumps(raw).encode())
+    assert list(runs(read.threads[0], 10_000)) == [
+        (0, 10_000, 0, 0),
+        (10_000, 30_000, 1, 1),
+        (100_000, 110_000, 1, 2),
+    ]
+    drawn = json.loads(speedscope(read, "title", 100))
+    (profile,) = drawn["profiles"]
+    assert profile["samples"] == [[0, 2], [0, 1], [], [0, 1]]
+    assert profile["weights"] == [10_000, 20_000, 70_000, 10_000]
+    assert (profile["startValue"], profile["endValue"]) == (0, 110_000)
+    assert [frame["name"] for frame in drawn["shared"]["frames"]][-1] == "[idle]"
+    (cut,) = json.loads(speedscope(read, "title", 4))["profiles"]
+    assert cut["samples"] == [[0, 2], [0, 1]]
+    assert "only until 0.0 s" in cut["name"]
+
+
+def test_golden_captures_are_read_by_every_later_version() -> None:
+    golden = Path(__file__).parent / "golden" / "capture-1.json"
+    capture = decode("golden", golden.read_bytes())
+    assert capture.claims[0].labels["pod"] == "shop-1"
+    assert capture.ended is not None
+    assert capture.ended.state is State.READY
+    assert encode(capture) == golden.read_bytes().strip()

@@ -1,0 +1,574 @@
+"""Captures over HTTP: real collectors and stores, and sidecars that speak the protocol and sample nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import zstandard
+from aiohttp import ClientSession
+
+from sidelight.collector.captures.asked import POLL_BYTES, WISH_BYTES
+from sidelight.collector.captures.shelf import AGENTS, ROOT
+from sidelight.collector.door import Tokens
+from sidelight.collector.main import known_tokens
+from sidelight.collector.settings import Settings
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
+from tests.collector.capturing import (
+    JSON,
+    Sidecar,
+    capture,
+    recording,
+    started,
+    state,
+    until,
+    wished,
+)
+from tests.collector.conftest import Running, Serve
+from tests.collector.processes import Process
+from tests.collector.test_api_document import CAPTURES, DOCUMENT, resolved
+
+QUICK = {"capture_look_seconds": 0.1}
+
+
+def held_to(path: str, method: str, status: int, answer: object) -> None:
+    """Fails unless an answer is as the document describes it."""
+    described = resolved(DOCUMENT["paths"][path][method]["responses"][str(status)])
+    schema = described["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({"components": DOCUMENT["components"], **schema}).validate(answer)
+
+
+async def test_a_capture_goes_from_asked_for_to_queried(store: ObjectStore, serving: Serve) -> None:
+    async with serving(store, **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        asking = asyncio.create_task(sidecar.ask(hold=20))
+        await until("the sidecar asks", lambda: agents(collector))
+        made = await started(collector, query='version="2"', rate=50, mode="gil", ordered=False)
+        await asking  # held until there is an order, not until its time is over
+        (order,) = sidecar.orders
+        assert order == {
+            "capture": made["id"],
+            "seconds": 2,
+            "rate": 50,
+            "mode": "gil",
+            "pids": [],
+            "ordered": False,
+            "max_recording_bytes": 8 << 20,
+        }
+        assert (await capture(collector, made["id"]))["state"] == "scheduled"
+        top = [{"function": "shop.cart:total", "self_samples": 31}]
+        await sidecar.told(made["id"], "sampling", samples=100, top=top, errors={"read": 2})
+        going = await state(collector, made["id"], "sampling")
+        assert going["parts"][0]["top"] == top
+        assert going["parts"][0]["errors"] == {"read": 2}
+        await sidecar.told(made["id"], "uploading", samples=200, windows=2)
+        await state(collector, made["id"], "uploading")
+        # It says that it is done and one window of two is missing: not yet.
+        await sidecar.ship(made["id"])
+        await sidecar.told(made["id"], "done", samples=200, windows=2, elapsed_seconds=2.0)
+        assert (await capture(collector, made["id"]))["state"] == "uploading"
+        await sidecar.ship(made["id"])
+        ready = await state(collector, made["id"], "ready")
+        assert (ready["samples"], ready["elapsed_seconds"], ready["problem"]) == (200, 2.0, "")
+        seen = {"query": f'capture="{made["id"]}"', "from": str(ready["from"]), "until": str(ready["until"])}
+        flame = (await collector.get("flamegraph", {**seen, "type": "wall"})).json
+        assert flame["basis"]["windows"] == 2
+
+        async def counted() -> float:
+            return await collector.metric('sidelight_captures_ended_total{outcome="ready"}')
+
+        assert await until("its end is counted", counted) == 1
+
+
+async def test_orders_are_repeated_until_a_report_names_their_capture(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await sidecar.ask(hold=5)
+        await sidecar.ask(hold=5)
+        assert [order["capture"] for order in sidecar.orders] == [made["id"]] * 2
+        await sidecar.told(made["id"], "sampling")
+        await sidecar.ask()
+        assert len(sidecar.orders) == 2
+
+
+async def test_a_capture_asked_for_at_one_collector_is_given_out_by_another(
+    store: ObjectStore, serving: Serve
+) -> None:
+    async with serving(store, **QUICK) as first, serving(store, **QUICK) as second:
+        sidecar = Sidecar(second)
+        asking = asyncio.create_task(sidecar.ask(hold=20))
+        await until("the sidecar asks", lambda: agents(second))
+        made = await started(first)
+        await asking
+        assert [order["capture"] for order in sidecar.orders] == [made["id"]]
+        await sidecar.told(made["id"], "sampling", samples=7)
+        assert (await state(first, made["id"], "sampling"))["samples"] == 7
+        # The next question goes to the other one, as behind a Service; so does the stop.
+        sidecar.collector = first
+        stop = await second.ask("POST", f"/api/v1/captures/{made['id']}/stop")
+        assert stop.json["stopping"]
+
+        async def stops() -> bool:
+            await sidecar.told(made["id"], "sampling", samples=8)
+            return made["id"] in sidecar.stops
+
+        await until("the sidecar is told to stop", stops)
+        await sidecar.ship(made["id"])
+        await sidecar.told(made["id"], "stopped", windows=1, samples=8)
+        for collector in (first, second):
+            assert (await state(collector, made["id"], "stopped"))["samples"] == 8
+        ended = 'sidelight_captures_ended_total{outcome="stopped"}'
+
+        async def counted() -> float:
+            return await first.metric(ended) + await second.metric(ended)
+
+        assert await until("its end is counted", counted) == 1
+
+
+async def test_of_two_collectors_one_has_the_sidecar_that_takes_a_capture(
+    store: ObjectStore, serving: Serve
+) -> None:
+    async with serving(store, **QUICK) as first, serving(store, **QUICK) as second:
+        sidecars = [Sidecar(one, f"p-{at}") for at in range(6) for one in (first, second)]
+        asking = [asyncio.create_task(sidecar.ask(hold=2)) for sidecar in sidecars]
+        await until("all ask", lambda: agents(first, 6))
+        await until("all ask", lambda: agents(second, 6))
+        made = await started(first, pods=3)
+        await asyncio.gather(*asking)
+        assert sum(len(sidecar.orders) for sidecar in sidecars) == 3
+        assert len((await capture(second, made["id"]))["parts"]) == 3
+
+
+async def test_what_goes_on_survives_a_restart_of_the_collector(store: ObjectStore, serving: Serve) -> None:
+    async with serving(store, **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await sidecar.told(made["id"], "sampling", samples=5)
+    async with serving(store, **QUICK) as again:
+        sidecar.collector = again
+        assert (await capture(again, made["id"]))["samples"] == 5
+        await sidecar.ship(made["id"])
+        await sidecar.told(made["id"], "done", samples=9, windows=1)
+        assert (await state(again, made["id"], "ready"))["samples"] == 9
+    # One whose last report came just before the end is settled by who is asked next.
+    async with serving(store, **QUICK) as last:
+        assert (await capture(last, made["id"]))["state"] == "ready"
+
+
+async def test_a_held_question_is_answered_when_the_collector_ends(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        asking = asyncio.create_task(sidecar.ask(hold=25))
+        await until("the sidecar asks", lambda: agents(collector))
+        began = time.monotonic()
+        collector.stop.set()
+        assert (await asking).json == {"orders": [], "stops": []}
+        assert time.monotonic() - began < 20
+
+
+async def test_stop_while_it_starts_reaches_a_sidecar_that_has_the_order_already(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await sidecar.ask(hold=5)
+        assert sidecar.orders
+        await collector.ask("POST", f"/api/v1/captures/{made['id']}/stop")
+        await sidecar.told(made["id"], "sampling")
+        assert sidecar.stops == [made["id"]]
+        await sidecar.told(made["id"], "stopped")
+        ended = await state(collector, made["id"], "stopped")
+        assert ended["problem"] == "it was stopped before anything was sampled"
+
+
+async def test_a_sidecar_that_never_began_is_told_to_stop_and_not_to_begin(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await collector.ask("POST", f"/api/v1/captures/{made['id']}/stop")
+        await sidecar.ask(hold=5)
+        assert (sidecar.orders, sidecar.stops) == ([], [made["id"]])
+
+
+async def test_a_deleted_capture_is_gone_and_its_sidecar_ends(store: ObjectStore, serving: Serve) -> None:
+    async with serving(store, **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await sidecar.told(made["id"], "sampling")
+        assert (await sidecar.record(made["id"])).status == 201
+        path = f"/api/v1/captures/{made['id']}"
+        assert (await collector.ask("DELETE", path)).status == 204
+        assert [entry.key for entry in store.list(ROOT)] == []
+        assert (await collector.ask("GET", path)).reason == "not_found"
+        await sidecar.told(made["id"], "sampling")
+        assert sidecar.stops == [made["id"]]
+        assert (await sidecar.record(made["id"])).status == 404
+        assert (await collector.ask("DELETE", path)).status == 404
+        assert [entry.key for entry in store.list(ROOT)] == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "wish", "problem"),
+    [
+        ({"paused": True}, {}, "the sidecar of p-1 is paused"),
+        ({"ready": False, "problem": "ptrace denied (yama=2)"}, {}, "p-1: ptrace denied (yama=2)"),
+        ({"modes": ["gil"]}, {"mode": "native"}, "has no mode native"),
+        ({"max_seconds": 10}, {"seconds": 11}, "captures for at most 10 s"),
+        ({"max_rate": 50}, {"rate": 51}, "samples at most 50 times a second"),
+        ({}, {"query": 'version="9"'}, "none of the 1 sidecars of shop has the labels or pods asked for"),
+        ({}, {"pods": ["p-9"]}, "none of the 1 sidecars of shop has the labels or pods asked for"),
+        ({}, {"service": "cart"}, "no sidecar of cart asks this collector for work"),
+    ],
+)
+async def test_a_capture_that_no_sidecar_can_take_says_why_and_what_to_do(
+    serving: Serve, shown: dict[str, Any], wish: dict[str, Any], problem: str
+) -> None:
+    async with serving(MemoryStore(), **QUICK, capture_wait_seconds=0.2) as collector:
+        await Sidecar(collector, **shown).ask()
+        made = await started(collector, **wish)
+        failed = await state(collector, made["id"], "failed")
+        assert problem in failed["problem"]
+        assert failed["hint"]
+
+
+async def test_a_sidecar_at_its_limits_takes_a_capture(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector, max_seconds=10, max_rate=50)
+        await sidecar.ask()
+        await started(collector, seconds=10, rate=50)
+        await sidecar.ask(hold=5)
+        assert len(sidecar.orders) == 1
+
+
+async def test_a_sidecar_that_is_lost_fails_its_part_and_may_come_back(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK, capture_lost_seconds=0.5) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await sidecar.told(made["id"], "sampling")
+        failed = await state(collector, made["id"], "failed")
+        assert "has not been heard of for" in failed["problem"]
+        await sidecar.ship(made["id"])
+        await sidecar.told(made["id"], "done", windows=1, samples=3)
+        assert (await state(collector, made["id"], "ready"))["samples"] == 3
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        ({"service": ""}, "bad_parameter"),
+        ({"service": "s" * 257}, "bad_parameter"),
+        ({"seconds": 601}, "bad_parameter"),
+        ({"seconds": 0}, "bad_parameter"),
+        ({"rate": 1001}, "bad_parameter"),
+        ({"rate": 1.5}, "bad_parameter"),
+        ({"rate": True}, "bad_parameter"),
+        ({"pods": 0}, "bad_parameter"),
+        ({"pods": 6}, "bad_parameter"),
+        ({"pods": []}, "bad_parameter"),
+        ({"pods": ["a", "b", "c", "d", "e", "f"]}, "bad_parameter"),
+        ({"pods": "some"}, "bad_parameter"),
+        ({"mode": "fast"}, "bad_parameter"),
+        ({"ordered": 1}, "bad_parameter"),
+        ({"pod": "p-1"}, "bad_parameter"),
+        ({"query": 'version=~"("'}, "bad_selector"),
+    ],
+)
+async def test_a_wish_beyond_what_may_be_is_refused(
+    serving: Serve, wish: dict[str, Any], reason: str
+) -> None:
+    async with serving(MemoryStore()) as collector:
+        answer = await wished(collector, **wish)
+        assert (answer.status, answer.reason) == (400, reason)
+        assert answer.json["hint"]
+        held_to("/api/v1/captures", "post", 400, answer.json)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"seconds": 600, "rate": 1000, "pods": 5},
+        {"seconds": 0.01, "rate": 1, "pods": ["a", "b", "c", "d", "e", "a"]},
+        {"pods": "all", "mode": "native"},
+        {"service": "s" * 256},
+    ],
+)
+async def test_a_wish_at_the_edge_of_what_may_be_is_taken(serving: Serve, wish: dict[str, Any]) -> None:
+    async with serving(MemoryStore()) as collector:
+        held_to("/api/v1/captures", "post", 201, await started(collector, **wish))
+
+
+async def test_no_more_captures_go_on_than_may(serving: Serve) -> None:
+    store = MemoryStore()
+    async with serving(store, capture_max_running=2) as first, serving(store, capture_max_running=2) as other:
+        made = [await started(one) for one in (first, other)]
+        refused = await wished(first)
+        assert (refused.status, refused.reason) == (429, "overloaded")
+        assert refused.headers["retry-after"]
+        await other.ask("POST", f"/api/v1/captures/{made[0]['id']}/stop")
+        await state(other, made[0]["id"], "stopped")
+        await until("there is room", lambda: room(first))
+
+
+async def room(collector: Running) -> bool:
+    return (await wished(collector)).status == 201
+
+
+async def test_no_more_sidecars_are_kept_waiting_than_may(serving: Serve) -> None:
+    async with serving(MemoryStore(), capture_max_polls=1) as collector:
+        asking = asyncio.create_task(Sidecar(collector, "p-1").ask(hold=25))
+        await until("one waits", lambda: waits(collector))
+        second = Sidecar(collector, "p-2")
+        refused = await second.ask(hold=25)
+        assert (refused.status, refused.reason) == (429, "overloaded")
+        assert (await second.ask(hold=0)).status == 200  # whoever does not wait is answered
+        await started(collector)
+        await asking
+
+
+async def waits(collector: Running) -> bool:
+    return await collector.metric("sidelight_capture_polls") == 1
+
+
+async def test_bodies_are_bounded_as_sent_and_as_unpacked(serving: Serve) -> None:
+    async with serving(MemoryStore(), max_body_bytes=1 << 20) as collector:
+        poll = "/api/v1/agents/poll"
+        most = json.dumps({"agent": "a", "labels": {"service": "s"}, "x": ""}).encode()
+        most = most.replace(b'""', b'"' + b"x" * (POLL_BYTES - len(most)) + b'"')
+        assert len(most) == POLL_BYTES
+        assert (await collector.ask("POST", poll, most, JSON)).status == 200
+        assert (await collector.ask("POST", poll, most + b" ", JSON)).status == 413
+        encoded = {**JSON, "Content-Encoding": "zstd"}
+        assert (await collector.ask("POST", poll, zstandard.compress(most), encoded)).status == 200
+        bomb = zstandard.compress(most + b" " * (64 << 20))
+        assert (await collector.ask("POST", poll, bomb, encoded)).reason == "too_large"
+        wish = b'{"service":"s"}' + b" " * (WISH_BYTES - 15)
+        assert (await collector.ask("POST", "/api/v1/captures", wish, JSON)).status == 201
+        assert (await collector.ask("POST", "/api/v1/captures", wish + b" ", JSON)).status == 413
+        assert (await collector.ask("POST", poll, b"[]", JSON)).reason == "bad_json"
+        assert (await collector.ask("POST", poll, b"{", JSON)).reason == "bad_json"
+
+
+async def test_a_recording_is_kept_listed_and_drawn(store: ObjectStore, serving: Serve) -> None:
+    async with serving(store, **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        await sidecar.told(made["id"], "sampling")
+        for pid in (7, 12):
+            kept = await sidecar.record(made["id"], pid)
+            assert kept.status == 201, kept.body
+            held_to("/api/v1/captures/{id}/recordings/{name}", "put", 201, kept.json)
+        listed = await collector.get(f"captures/{made['id']}/recordings", {})
+        held_to("/api/v1/captures/{id}/recordings", "get", 200, listed.json)
+        first, second = sorted(listed.json["recordings"], key=lambda one: one["pid"])
+        assert (first["pid"], second["pid"], second["samples"], second["seconds"]) == (7, 12, 4, 0.11)
+        drawn = await collector.ask("GET", second["links"]["speedscope"])
+        held_to("/api/v1/captures/{id}/{name}.speedscope.json", "get", 200, drawn.json)
+        assert drawn.json["name"] == "p-1 · process 12"
+        missing = await collector.get(f"captures/{made['id']}/nobody-1.speedscope.json", {})
+        assert (missing.status, missing.reason) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"v": 2},
+        {"pid": 13},
+        {"capture": "c_01M7YQVZYKSX6KCDH95ZVGXJS6"},
+        {"stacks": [[0], [0, 2]]},
+        {"frames": [1, 2]},
+        {"period_us": 0},
+        {"labels": {}},
+        {"threads": None},
+        {"threads": [{"name": "x", "at_us": [0], "stack": [2], "state": [0]}]},
+        {"threads": [{"name": "x", "at_us": [0], "stack": [0], "state": [3]}]},
+        {"threads": [{"name": "x", "at_us": [5, 4], "stack": [0, 0], "state": [0, 0]}]},
+        {"threads": [{"name": "x", "at_us": [5], "stack": [0, 0], "state": [0]}]},
+    ],
+)
+async def test_a_recording_that_is_not_one_is_refused(serving: Serve, changes: dict[str, Any]) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        refused = await sidecar.record(made["id"], changes=changes)
+        assert (refused.status, refused.reason) == (400, "bad_parameter"), refused.body
+
+
+async def test_a_recording_may_be_as_large_as_allowed_and_comes_from_who_took_part(serving: Serve) -> None:
+    store = MemoryStore()
+    async with serving(
+        store, **QUICK, capture_recording_bytes=4096, capture_recording_text_bytes=8192
+    ) as one:
+        sidecar, other = Sidecar(one), Sidecar(one, "p-2")
+        await sidecar.ask()
+        made = await started(one)
+        path = f"/api/v1/captures/{made['id']}/recordings/{sidecar.agent}-12"
+        text = json.dumps(recording(made["id"], sidecar.agent, sidecar.labels, 12)).encode()
+        most = text + b" " * (4096 - len(text))
+        assert (await one.ask("PUT", path, most, JSON)).status == 201
+        assert (await one.ask("PUT", path, most + b" ", JSON)).reason == "too_large"
+        packed = {**JSON, "Content-Encoding": "zstd"}
+        whole = text + b" " * (8192 - len(text))
+        assert (await one.ask("PUT", path, zstandard.compress(whole), packed)).status == 201
+        assert (await one.ask("PUT", path, zstandard.compress(whole + b" "), packed)).reason == "too_large"
+        assert "no part" in (await other.record(made["id"])).json["message"]
+        assert await one.metric("sidelight_capture_recording_bytes_total") > 0
+
+
+async def test_answers_are_as_the_document_describes_them(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        held_to("/api/v1/agents/poll", "post", 200, (await sidecar.ask()).json)
+        made = await started(collector)
+        held_to("/api/v1/captures", "post", 201, made)
+        held_to("/api/v1/agents/poll", "post", 200, (await sidecar.ask()).json)
+        await sidecar.told(made["id"], "sampling", samples=3, top=[{"function": "f", "self_samples": 3}])
+        held_to("/api/v1/captures/{id}", "get", 200, await capture(collector, made["id"]))
+        held_to("/api/v1/captures", "get", 200, (await collector.get("captures", {})).json)
+        held_to("/api/v1/agents", "get", 200, (await collector.get("agents", {})).json)
+        stop = await collector.ask("POST", f"/api/v1/captures/{made['id']}/stop")
+        held_to("/api/v1/captures/{id}/stop", "post", 200, stop.json)
+
+
+async def test_every_path_of_captures_is_served_and_no_other(serving: Serve) -> None:
+    async with serving(MemoryStore()) as collector:
+        for path, method in CAPTURES:
+            answer = await collector.ask(method.upper(), re.sub(r"{\w+}", "x", path) + "?unknown=1")
+            assert answer.status in (400, 404, 415), (path, method)
+            assert "unknown" in answer.json["message"] or answer.reason != "method_not_allowed"
+        assert (await collector.ask("PUT", "/api/v1/captures")).reason == "method_not_allowed"
+        limits = [
+            (await collector.get("captures", {"limit": text})).status for text in ("1", "500", "0", "x")
+        ]
+        assert limits == [200, 200, 400, 400]
+
+
+async def test_lists_are_of_one_service_and_the_newest_first(serving: Serve) -> None:
+    async with serving(MemoryStore()) as collector:
+        made = [await started(collector, service=name) for name in ("shop", "cart", "shop")]
+        listed = (await collector.get("captures", {"service": "shop"})).json["captures"]
+        assert [one["id"] for one in listed] == sorted((made[0]["id"], made[2]["id"]), reverse=True)
+        assert len((await collector.get("captures", {"limit": "1"})).json["captures"]) == 1
+
+
+async def test_sidecars_that_ask_another_collector_are_known_here(store: ObjectStore, serving: Serve) -> None:
+    async with serving(store, **QUICK) as first, serving(store, **QUICK) as second:
+        await Sidecar(first, "p-1").ask()
+        await Sidecar(second, "p-2", paused=True).ask()
+
+        async def both() -> list[dict[str, Any]] | None:
+            found = (await first.get("agents", {})).json["agents"]
+            return found if len(found) == 2 else None
+
+        found = await until("both are known", both)
+        assert {one["labels"]["pod"]: one["paused"] for one in found} == {"p-1": False, "p-2": True}
+    assert [entry.key for entry in store.list(AGENTS)] == []
+
+
+async def test_captures_may_be_switched_off(serving: Serve) -> None:
+    async with serving(MemoryStore(), captures=False) as collector:
+        answer = await Sidecar(collector).ask()
+        assert (answer.status, answer.reason) == (404, "not_found")
+        assert (await wished(collector)).status == 404
+        assert "--no-captures" in (await collector.get("captures", {})).json["hint"]
+
+
+async def test_who_may_start_captures(tmp_path: Path, serving: Serve) -> None:
+    files = {name: tmp_path / name for name in ("write", "read", "capture")}
+    for name, file in files.items():
+        file.write_text(f"{name}-token\n")
+
+    async def allowed(tokens: Tokens) -> dict[str, set[str]]:
+        may: dict[str, set[str]] = {}
+        async with serving(MemoryStore(), tokens) as collector:
+            for who in ("", "write-token", "read-token", "capture-token"):
+                headers = {**JSON, "Authorization": f"Bearer {who}"}
+                start = await collector.ask("POST", "/api/v1/captures", b'{"service":"s"}', headers)
+                read = await collector.ask("GET", "/api/v1/captures", None, headers)
+                poll = await collector.ask(
+                    "POST", "/api/v1/agents/poll", b'{"agent":"a","labels":{"service":"s"}}', headers
+                )
+                answers = {"start": start, "read": read, "poll": poll}
+                may[who] = {what for what, answer in answers.items() if answer.status < 300}
+        return may
+
+    def given(listen: str, *names: str) -> Tokens:
+        tokens = {f"{name}_tokens_file": files[name] for name in names}
+        return known_tokens(Settings(store="given", listen=listen, **tokens))  # type: ignore[arg-type]
+
+    assert set(map(tuple, (await allowed(given("127.0.0.1:0"))).values())) == {
+        tuple({"start", "read", "poll"})
+    }
+    assert await allowed(given("127.0.0.1:0", "write", "read", "capture")) == {
+        "": set(),
+        "write-token": {"poll"},
+        "read-token": {"read"},
+        "capture-token": {"read", "start"},
+    }
+    assert await allowed(given("0.0.0.0:0", "write", "read")) == {
+        "": set(),
+        "write-token": {"poll"},
+        "read-token": {"read", "start"},
+        "capture-token": set(),
+    }
+    anybody = await allowed(given("0.0.0.0:0", "write"))
+    assert anybody[""] == {"read"}
+    assert not any("start" in may for may in anybody.values())
+
+
+async def test_a_page_of_another_site_starts_nothing(serving: Serve) -> None:
+    async with serving(MemoryStore()) as collector:
+        for headers, status in [
+            ({"Content-Type": "text/plain"}, 415),
+            ({**JSON, "Sec-Fetch-Site": "cross-site"}, 403),
+            ({**JSON, "Sec-Fetch-Site": "same-site"}, 403),
+            ({**JSON, "Sec-Fetch-Site": "same-origin"}, 201),
+        ]:
+            answer = await collector.ask("POST", "/api/v1/captures", b'{"service":"s"}', headers)
+            assert answer.status == status
+        path = f"/api/v1/captures/{answer.json['id']}"
+        elsewhere = {"Sec-Fetch-Site": "cross-site"}
+        assert (await collector.ask("POST", f"{path}/stop", None, elsewhere)).status == 403
+        assert (await collector.ask("DELETE", path, None, elsewhere)).status == 403
+
+
+async def test_any_of_several_workers_answers_for_a_capture_and_gives_it_out(
+    tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    process = start(str(tmp_path / "store"), "--workers", "2", "--capture-look-seconds", "0.2")
+    async with ClientSession() as session:
+        collector = Running(process.port(), asyncio.Event(), session)
+        sidecars = [Sidecar(collector, f"p-{at}") for at in range(4)]
+        asking = [asyncio.create_task(one.ask(hold=20)) for one in sidecars]
+        await until("all ask", lambda: waiting(collector, 4))
+        made = await started(collector, pods=4)
+        await asyncio.gather(*asking)
+        assert [len(one.orders) for one in sidecars] == [1] * 4
+        for one in sidecars:
+            await one.ship(made["id"])
+            await one.told(made["id"], "done", windows=1, samples=3)
+        assert (await state(collector, made["id"], "ready"))["samples"] == 12
+
+
+async def waiting(collector: Running, most: int) -> bool:
+    return await collector.metric("sidelight_capture_polls") == most
+
+
+async def agents(collector: Running, least: int = 1) -> bool:
+    found = (await collector.get("agents", {})).json["agents"]
+    return len(found) >= least

@@ -1,0 +1,291 @@
+"""Captures from the page to the profile: a real collector, a real sidecar, a real process that is sampled."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.running import Collector, Running, collector, eventually, running, sidelight
+from tests.web.conftest import HOSTILE_SERVICE, Open, Serve
+from tests.web.flame import boxes
+from tests.web.test_accessibility import violations
+
+TARGET = Path(__file__).parent.parent / "e2e" / "targets" / "shares.py"
+QUICK = ("--capture-look-seconds", "0.3")
+Watch = Callable[..., Running]
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    """Starts a program and a sidecar that watches it: `watch(url, service=…, pod=…)`."""
+    with ExitStack() as stack:
+
+        def begin(url: str, *options: str, service: str = "shares", pod: str = "p-1") -> Running:
+            folder = tmp_path / re.sub(r"\W", "_", f"{service}-{pod}")
+            folder.mkdir()
+            target = stack.enter_context(running(folder / "target.log", sys.executable, str(TARGET), "240"))
+            eventually("the program runs", lambda: "ready" in target.said())
+            argv = sidelight(
+                *("sidecar", "--collector", url, "--pid", str(target.pid), "--service", service),
+                *("--version", "1", "--pod", pod, "--spool-dir", str(folder / "spool")),
+                *("--listen", "127.0.0.1:0", "--window-seconds", "1", *options),
+            )
+            return stack.enter_context(running(folder / "sidecar.log", *argv))
+
+        yield begin
+
+
+def asks(served: Collector, service: str = "shares") -> Callable[[], bool]:
+    """Whether a sidecar of a service asks for captures and is ready."""
+
+    def check() -> bool:
+        found = served.get("/api/v1/agents")["agents"]
+        return any(one["labels"]["service"] == service and one["ready"] for one in found)
+
+    return check
+
+
+def start(page: Page, **fields: str) -> None:
+    for name, value in fields.items():
+        page.get_by_label(name, exact=True).fill(value)
+    page.get_by_role("button", name="Start").click()
+
+
+def test_a_capture_from_its_form_to_its_flame_graph_and_its_order_of_time(
+    serve: Serve, watch: Watch, open_page: Open
+) -> None:
+    served = serve(*QUICK)
+    watch(served.url)
+    eventually("the sidecar asks", asks(served))
+    page = open_page(f"{served.url}/captures?service=shares")
+    expect(page.get_by_role("status").filter(has_text="can take a capture now")).to_contain_text(
+        "✓ 1 sidecar"
+    )
+    expect(page.get_by_role("region", name="Table of sidecars")).to_contain_text("✓ ready")
+    start(page, Seconds="3")
+    expect(page).to_have_url(re.compile(r"/captures/c_\w{26}$"))
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.locator(".live")).to_contain_text("shares.py")  # while it samples
+    expect(page.locator(".steps [aria-current]")).to_have_text("✓ ready", timeout=60_000)
+    expect(page.get_by_role("region", name="Table of pods")).to_contain_text("p-1")
+    expect(page.get_by_text("expires")).to_be_visible()
+
+    order = page.get_by_role("link", name="Open time order in speedscope")
+    with page.context.expect_page() as opened:
+        order.click()
+    expect(opened.value).to_have_title(re.compile("p-1, process"), timeout=30_000)
+    opened.value.close()
+
+    page.get_by_role("link", name="Open flame").click()
+    expect(page).to_have_url(re.compile(r"/s/shares\?.*capture"))
+    assert any("seventy" in str(box) for box in boxes(page))
+    page.go_back()
+    expect(page.locator(".steps [aria-current]")).to_have_text("✓ ready")
+    page.get_by_role("link", name="Compare with the same window yesterday").click()
+    expect(page).to_have_url(re.compile(r"/s/shares/compare\?"))
+    expect(page.get_by_text("A: no windows in this range")).to_be_visible()
+
+
+def test_stop_and_keep_ends_it_and_what_was_sampled_is_there(
+    serve: Serve, watch: Watch, open_page: Open
+) -> None:
+    served = serve(*QUICK)
+    watch(served.url)
+    eventually("the sidecar asks", asks(served))
+    page = open_page(f"{served.url}/captures?service=shares")
+    start(page, Seconds="300")
+    expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
+    page.get_by_role("button", name="Stop and keep").click()
+    expect(page.locator(".steps [aria-current]")).to_have_text("✓ stopped", timeout=60_000)
+    expect(page.get_by_role("button", name="Stop and keep")).to_have_count(0)
+    page.get_by_role("link", name="Open flame").click()
+    assert boxes(page)
+
+
+def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
+    tmp_path: Path, watch: Watch, open_page: Open
+) -> None:
+    store = str(tmp_path / "store")
+    with collector(tmp_path, store, *QUICK) as served:
+        watch(served.url, "--send-backoff-max-seconds", "1")
+        eventually("the sidecar asks", asks(served))
+        page = open_page(f"{served.url}/captures?service=shares", expected="Failed to load resource")
+        start(page, Seconds="20")
+        expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
+        served.running.end()
+        expect(page.get_by_role("alert")).to_contain_text("The collector does not answer.")
+        expect(page.get_by_role("alert")).to_contain_text("What is below was true before.")
+        expect(page.locator(".live")).to_contain_text("shares.py")
+    with collector(tmp_path, store, "--listen", served.url.removeprefix("http://"), *QUICK):
+        expect(page.get_by_role("alert")).to_have_count(0, timeout=30_000)
+        expect(page.locator(".steps [aria-current]")).to_have_text("✓ ready", timeout=90_000)
+
+
+def test_delete_asks_first_and_leads_back_to_the_list(serve: Serve, open_page: Open) -> None:
+    served = serve(*QUICK)
+    made = wish(served, service="nobody")
+    page = open_page(f"{served.url}/captures/{made['id']}", expected="404")
+    expect(page.locator(".steps [aria-current]")).to_have_text("queued")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Keep it").click()
+    expect(page.locator(".steps [aria-current]")).to_have_text("queued")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(f"{served.url}/captures?service=nobody")
+    expect(page.get_by_text("None is kept.")).to_be_visible()
+    page.goto(f"{served.url}/captures/{made['id']}")
+    expect(page.get_by_role("alert")).to_contain_text("there is no capture")
+    page.get_by_role("link", name="All captures").click()
+    expect(page.get_by_role("heading", name="Captures", exact=True, level=1)).to_be_visible()
+
+
+def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Serve, open_page: Open) -> None:
+    served = serve(*QUICK, "--capture-wait-seconds", "1")
+    page = open_page(f"{served.url}/captures")
+    expect(page.get_by_text("None asked lately.")).to_be_visible()
+    start(page, Service="ghost")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("no sidecar took it within 1 s: no sidecar asks this collector for work")
+    expect(alert).to_contain_text("--write-tokens-file")
+    expect(page.locator(".steps")).to_have_text("✓ queued⚠ failed")
+    alert.get_by_role("link", name="Start another").click()
+    expect(page.get_by_label("Service", exact=True)).to_have_value("ghost")
+    expect(page.get_by_role("region", name="Table of captures")).to_contain_text("⚠ failed")
+
+
+def test_a_sidecar_that_is_paused_is_said_before_a_capture_is_started(
+    serve: Serve, watch: Watch, open_page: Open, tmp_path: Path
+) -> None:
+    served = serve(*QUICK)
+    pause = tmp_path / "pause"
+    pause.touch()
+    watch(served.url, "--pause-file", str(pause))
+    eventually("the sidecar asks", lambda: served.get("/api/v1/agents")["agents"])
+    page = open_page(f"{served.url}/captures?service=shares")
+    status = page.get_by_role("status").filter(has_text="⚠")
+    expect(status).to_contain_text("No sidecar of it can take a capture now: paused.")
+    pause.unlink()
+    expect(page.get_by_role("status").filter(has_text="✓ 1 sidecar")).to_be_visible(timeout=30_000)
+
+
+def test_a_refusal_is_shown_where_the_start_was_pressed(serve: Serve, open_page: Open) -> None:
+    page = open_page(f"{serve().url}/captures", expected="400")
+    start(page, Service="shop", Pods="9")
+    expect(page.get_by_role("alert")).to_contain_text("pods must be from 1 to 5 (--capture-max-pods)")
+    expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
+
+
+def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
+    serve: Serve, open_page: Open, tmp_path: Path
+) -> None:
+    served = serve(*QUICK)
+    page = open_page(f"{served.url}/captures", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_label("Service", exact=True).fill("it's $HOME")
+    page.get_by_label("Seconds", exact=True).fill("7")
+    page.get_by_label("Only sidecars with").fill("version=\"2\", pod!='x'")
+    for button in ("Copy as command", "Copy as curl"):
+        page.get_by_role("button", name=button).click()
+        expect(page.locator(".toast")).to_contain_text("copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        detached = copied.replace("sidelight capture", f"{' '.join(sidelight('capture'))} --detach")
+        with running(tmp_path / "shell.log", "sh", "-c", detached) as shell:
+            assert shell.process.wait(30) == 0, shell.said()
+        (newest, *_) = served.get("/api/v1/captures")["captures"]
+        assert (newest["service"], newest["seconds"]) == ("it's $HOME", 7)
+        assert newest["query"] == "version=\"2\", pod!='x'"
+        expect(page.locator(".toast")).to_be_empty()
+
+
+def test_the_keyboard_alone_starts_and_deletes_a_capture(serve: Serve, open_page: Open) -> None:
+    served = serve(*QUICK)
+    page = open_page(f"{served.url}/captures")
+    page.get_by_label("Service", exact=True).focus()
+    page.keyboard.type("shop")
+    page.keyboard.press("Escape")  # the list of services
+    page.keyboard.press("Enter")
+    expect(page.locator(".steps [aria-current]")).to_have_text("queued")
+    page.get_by_role("button", name="Delete").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{served.url}/captures?service=shop")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_of_captures_break_no_rule_and_fit_a_phone(
+    serve: Serve, open_page: Open, axe: str, theme: str
+) -> None:
+    served = serve(*QUICK, "--capture-wait-seconds", "600")
+    made = wish(served, service=HOSTILE_SERVICE)
+    poll(served, HOSTILE_SERVICE, [])
+    eventually("it is taken", lambda: poll(served, HOSTILE_SERVICE, [])["orders"])
+    top = [{"function": name, "self_samples": 3} for name in ("<img src=x onerror=alert(1)>", "x" * 400)]
+    report = {
+        "capture": made["id"],
+        "state": "failed",
+        "problem": "<b>ptrace</b>",
+        "hint": "a " * 200,
+        "top": top,
+    }
+    report |= {"errors": {"read": 2}, "samples": 5}
+    for state in ("sampling", "failed"):
+        poll(served, HOSTILE_SERVICE, [{**report, "state": state, "elapsed_seconds": 1.0, "seconds": 60.0}])
+        page = open_page(f"{served.url}/captures/{made['id']}?theme={theme}")
+        expect(page.locator(".steps [aria-current]")).to_contain_text(state)
+        expect(page.locator(".live")).to_contain_text("<img src=x onerror=alert(1)>")
+        assert violations(page, axe) == []
+        fits(page)
+        page.get_by_role("button", name="Delete").click()
+        assert violations(page, axe) == []
+    page.goto(f"{served.url}/captures?theme={theme}")
+    expect(page.get_by_role("region", name="Table of captures")).to_be_visible()
+    expect(page.get_by_role("region", name="Table of sidecars")).to_be_visible()
+    page.get_by_label("Service", exact=True).fill(HOSTILE_SERVICE)
+    assert violations(page, axe) == []
+    fits(page)
+
+
+def fits(page: Page) -> None:
+    """Fails when the page is wider than a phone, or something to press is too small to hit."""
+    page.set_viewport_size({"width": 360, "height": 780})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    small = page.evaluate(
+        "[...document.querySelectorAll('main button, main .button, main input, main select')]"
+        ".filter(one => one.checkVisibility() && !one.closest('.check'))"
+        ".filter(one => one.getBoundingClientRect().height < 24)"
+        ".map(one => one.outerHTML)"
+    )
+    assert small == []
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def wish(served: Collector, **wished: object) -> dict[str, Any]:
+    return post(served, "captures", {"seconds": 60, **wished})
+
+
+def poll(served: Collector, service: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a sidecar asks that samples nothing: for names and states that no real one has at will."""
+    labels = {"service": service, "pod": "<i>pod</i>"}
+    return post(
+        served, "agents/poll", {"v": 1, "agent": "a1", "labels": labels, "ready": True, "reports": reports}
+    )
+
+
+def post(served: Collector, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"{served.url}/api/v1/{path}",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return dict(json.load(answer))

@@ -1,0 +1,112 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, Failure, failureOf } from "./ask.ts";
+
+export type CaptureState = "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "stopped" | "failed" | "done";
+
+export interface CapturePart {
+  readonly agent: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly state: CaptureState;
+  readonly problem: string;
+  readonly hint: string;
+  readonly elapsed_seconds?: number;
+  readonly samples?: number;
+  readonly recordings?: number;
+  readonly errors?: Readonly<Record<string, number>>;
+  readonly top?: readonly { readonly function: string; readonly self_samples: number }[];
+}
+
+export interface CaptureAnswer {
+  readonly id: string;
+  readonly service: string;
+  readonly query: string;
+  readonly pods_asked: number | "all" | readonly string[];
+  readonly seconds: number;
+  readonly rate: number;
+  readonly mode: string;
+  readonly ordered: boolean;
+  readonly created: string;
+  readonly expires: string;
+  readonly ended: string | null;
+  readonly state: CaptureState;
+  readonly stopping: boolean;
+  readonly problem: string;
+  readonly hint: string;
+  readonly pods: number;
+  readonly elapsed_seconds: number;
+  readonly samples: number;
+  readonly from: number;
+  readonly until: number;
+  readonly parts?: readonly CapturePart[];
+}
+
+export interface Agent {
+  readonly agent: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly sampler: string;
+  readonly ready: boolean;
+  readonly problem: string;
+  readonly paused: boolean;
+  readonly busy: string;
+  readonly seen: string;
+}
+
+export interface Recording {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly pid: number;
+  readonly seconds: number;
+  readonly samples: number;
+  readonly dropped: number;
+}
+
+export const isFinal = (state: CaptureState): boolean => state === "ready" || state === "stopped" || state === "failed";
+
+/** Asks for something to change; the answer, or null where there is none. Throws Failure. */
+export async function send<Answer>(method: "POST" | "DELETE", url: string, body?: unknown): Promise<Answer | null> {
+  let response: Response;
+  try {
+    response = await fetch(url, { method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Failure("unreachable", "The collector does not answer.", "Nothing was changed, or it cannot be told: look again when it does.");
+  }
+  if (!response.ok) throw await failureOf(response);
+  return response.status === 204 ? null : ((await response.json()) as Answer);
+}
+
+export interface Polled<Answer> {
+  readonly answer: Answer | null;
+  /** Why the last question was not answered; `answer` is then that to one before. */
+  readonly failure: Failure | null;
+  readonly again: () => void;
+}
+
+/** Asks every so often while `more` says of the last answer that there is more to come; the last answer stays. */
+export function usePolled<Answer>(url: string, seconds: number, more: (answer: Answer) => boolean = () => true): Polled<Answer> {
+  const [held, hold] = useState<{ url: string; answer: Answer | null; failure: Failure | null }>({ url, answer: null, failure: null });
+  const [turn, next] = useState(0);
+  const last = useRef<Answer | null>(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    last.current = held.url === url ? last.current : null;
+    const look = async () => {
+      let failure: Failure | null = null;
+      try {
+        last.current = await ask<Answer>(url, stop.signal);
+      } catch (error) {
+        failure = error instanceof Failure ? error : new Failure("unexpected", String(error), "");
+      }
+      if (stop.signal.aborted) return;
+      hold({ url, answer: last.current, failure });
+      const over = failure ? failure.reason === "not_found" : last.current !== null && !more(last.current);
+      if (!over) timer = window.setTimeout(look, (failure ? 3 : seconds) * 1000);
+    };
+    void look();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [url, turn]);
+  return { ...held, answer: held.url === url ? held.answer : null, again: () => next((now) => now + 1) };
+}

@@ -1,0 +1,75 @@
+import type { Agent, CaptureAnswer, CapturePart } from "./api/captures.ts";
+import { equals, joined } from "./selectors.ts";
+import { rfc3339 } from "./times.ts";
+import type { Place } from "./url.ts";
+
+export interface Wish {
+  readonly service: string;
+  readonly query: string;
+  readonly pods: number | "all" | readonly string[];
+  readonly seconds: number;
+  readonly rate: number;
+  readonly mode: string;
+  readonly ordered: boolean;
+}
+
+export const MODES = ["auto", "gil", "blocking", "nonblocking", "native"] as const;
+
+/** A number of pods, `all`, or names with commas between; as it is typed. */
+export function podsOf(text: string): Wish["pods"] {
+  const typed = text.trim();
+  if (typed === "all") return typed;
+  return /^\d*$/.test(typed) ? Number(typed || "1") : typed.split(",").map((name) => name.trim()).filter((name) => name !== "");
+}
+
+/** A word for a shell, whatever is in it. */
+export const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+const WORDS = ["start", "list", "show", "stop", "delete"];
+
+export function cliOf(wish: Wish, collector: string): string {
+  const pods = typeof wish.pods === "object" ? wish.pods.join(",") : String(wish.pods);
+  const given = [["--pods", pods, "1"], ["--seconds", String(wish.seconds), "60"], ["--rate", String(wish.rate), "100"], ["--mode", wish.mode, "auto"], ["--query", wish.query, ""]];
+  const options = given.flatMap(([name, value, usual]) => (value === usual ? [] : [name, shellWord(value)]));
+  // What begins with a dash would be an option.
+  const service = [...(WORDS.includes(wish.service) ? ["start"] : []), ...(wish.service.startsWith("-") ? ["--"] : []), shellWord(wish.service)];
+  return ["sidelight capture --collector", shellWord(collector), ...options, ...(wish.ordered ? [] : ["--no-ordered"]), ...service].join(" ");
+}
+
+export const curlOf = (wish: Wish, collector: string): string =>
+  `curl --json ${shellWord(JSON.stringify(wish))} ${shellWord(`${collector}/api/v1/captures`)}`;
+
+/** What a capture costs, in words. */
+export function costOf({ pods, seconds, rate, mode }: Wish): string {
+  const each = pods === "all" ? "Each pod" : pods === 1 || (typeof pods === "object" && pods.length === 1) ? "The pod" : "Each of the pods";
+  const stop = mode === "nonblocking" ? "Nothing is stopped, so stacks may be wrong." : mode === "blocking" ? "All its threads stand still while stacks are read."
+    : "Only the thread that holds the GIL stands still while stacks are read.";
+  return `${each} is sampled ${rate.toLocaleString("en-US")} times a second for ${seconds} s: ${Math.round(rate * seconds).toLocaleString("en-US")} ticks. ${stop} The sidecar lowers the rate rather than take more than its --capture-budget-percent (10 % of a core and of the process's time, if not set otherwise). Ordinary windows pause meanwhile.`;
+}
+
+/** What keeps a sidecar from a capture now; empty if nothing does. */
+export const obstacleOf = (agent: Agent): string =>
+  agent.paused ? "paused" : !agent.ready ? agent.problem || "not ready" : agent.busy !== "" ? "busy with another capture" : "";
+
+/** The functions with most samples of their own in all parts so far. */
+export function topOf(parts: readonly CapturePart[], most = 5): readonly (readonly [string, number])[] {
+  const own = new Map<string, number>();
+  for (const part of parts) for (const one of part.top ?? []) own.set(one.function, (own.get(one.function) ?? 0) + one.self_samples);
+  return [...own].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, most);
+}
+
+/** Where the flame graph of a capture is. */
+export const flameOf = (capture: CaptureAnswer): Partial<Place> =>
+  ({ service: capture.service, query: equals("capture", capture.id), from: rfc3339(capture.from), until: rfc3339(capture.until), type: "wall" });
+
+const DAY = 86_400;
+
+/** The same span a day before, as it was sampled all the time, beside a capture. */
+export function yesterdayOf(capture: CaptureAnswer): Partial<Place> {
+  const [from, until] = [Date.parse(capture.created) / 1000, Date.parse(capture.ended ?? capture.created) / 1000];
+  return {
+    service: capture.service, type: "wall", from: rfc3339(capture.from), until: rfc3339(capture.until),
+    a: `match:${joined('capture=""', capture.query)}`, a_from: rfc3339(from - DAY), a_until: rfc3339(Math.max(until, from + 1) - DAY),
+    b: `match:${equals("capture", capture.id)}`, b_from: rfc3339(capture.from), b_until: rfc3339(capture.until),
+  };
+}

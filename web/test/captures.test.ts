@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { test } from "node:test";
+import type { Agent, CaptureAnswer, CapturePart } from "../src/api/captures.ts";
+import { cliOf, costOf, curlOf, obstacleOf, podsOf, shellWord, topOf, yesterdayOf, type Wish } from "../src/captures.ts";
+import { formatPlace, onPage, parsePlace, START } from "../src/url.ts";
+import { numbers, seeds } from "./stacks.ts";
+
+const WISH: Wish = { service: "shop", query: "", pods: 1, seconds: 60, rate: 100, mode: "auto", ordered: true };
+
+test("a word for a shell is that word, whatever is in it", () => {
+  const letters = ["a", "'", '"', "\\", "$", "`", " ", ";", "!", "é", "\n", "*", "~", "-"];
+  for (const seed of seeds(20)) {
+    const next = numbers(seed);
+    const words = Array.from({ length: 4 }, () => Array.from({ length: 6 }, () => letters[Math.floor(next() * letters.length)]).join(""));
+    const said = execFileSync("sh", ["-c", `printf '%s\\0' ${["", ...words].map(shellWord).join(" ")}`]).toString();
+    assert.deepEqual(said.split("\0").slice(0, -1), ["", ...words]);
+  }
+});
+
+test("pods are a number, names, or all", () => {
+  assert.deepEqual(["", "3", " all ", "p-1, p-2,", "007"].map(podsOf), [1, 3, "all", ["p-1", "p-2"], 7]);
+});
+
+test("a command says what is not usual, and nothing else", () => {
+  assert.equal(cliOf(WISH, "http://c:1"), "sidelight capture --collector http://c:1 shop");
+  const all: Wish = { service: "list", query: 'pod="x"', pods: ["a", "b"], seconds: 5, rate: 200, mode: "gil", ordered: false };
+  assert.equal(cliOf(all, "http://c:1"),
+    "sidelight capture --collector http://c:1 --pods a,b --seconds 5 --rate 200 --mode gil --query 'pod=\"x\"' --no-ordered start list");
+  assert.match(cliOf({ ...WISH, service: "-x" }, "http://c:1"), / -- -x$/);
+  const [, body] = /--json '(.*)' http/.exec(curlOf(WISH, "http://c:1")) ?? [];
+  assert.deepEqual(JSON.parse(body), WISH);
+});
+
+test("the cost is told in words, for each pod", () => {
+  assert.match(costOf(WISH), /^The pod is sampled 100 times a second for 60 s: 6,000 ticks\. Only the thread that holds the GIL/);
+  assert.match(costOf({ ...WISH, pods: "all", mode: "blocking" }), /^Each pod .* All its threads stand still/);
+  assert.match(costOf({ ...WISH, pods: ["a", "b"], mode: "nonblocking" }), /^Each of the pods .* stacks may be wrong/);
+});
+
+test("what keeps a sidecar from a capture is said, the first cause first", () => {
+  const agent: Agent = { agent: "a", labels: { service: "shop" }, sampler: "", ready: true, problem: "", paused: false, busy: "", seen: "" };
+  assert.equal(obstacleOf(agent), "");
+  assert.equal(obstacleOf({ ...agent, busy: "c_1" }), "busy with another capture");
+  assert.equal(obstacleOf({ ...agent, ready: false, problem: "ptrace denied" }), "ptrace denied");
+  assert.equal(obstacleOf({ ...agent, ready: false, paused: true }), "paused");
+});
+
+test("the functions on top are those of all pods together", () => {
+  const part = (...top: [string, number][]): CapturePart =>
+    ({ agent: "", labels: {}, state: "sampling", problem: "", hint: "", top: top.map(([name, samples]) => ({ function: name, self_samples: samples })) });
+  assert.deepEqual(topOf([part(["a", 3], ["b", 4]), part(["a", 2], ["c", 1]), { ...part(), top: undefined }], 2), [["a", 5], ["b", 4]]);
+});
+
+test("the same window yesterday is that of the ordinary windows a day before", () => {
+  const capture = {
+    id: "c_1", service: "shop", query: '{version="2"}', created: "2026-11-21T09:30:00Z", ended: "2026-11-21T09:31:00Z", from: 1795253340, until: 1795253520,
+  } as unknown as CaptureAnswer;
+  const place = onPage(START, "compare", yesterdayOf(capture));
+  assert.equal(place.a, 'match:capture="", version="2"');
+  assert.deepEqual([place.a_from, place.a_until], ["2026-11-20T09:30:00Z", "2026-11-20T09:31:00Z"]);
+  assert.equal(place.b, 'match:capture="c_1"');
+  assert.deepEqual([place.b_from, place.b_until], ["2026-11-21T09:29:00Z", "2026-11-21T09:32:00Z"]);
+});
+
+test("the list of captures keeps its service in its address", () => {
+  const place = { ...START, page: "captures" as const, service: "a b/&?" };
+  const at = new URL(formatPlace(place), "http://collector");
+  assert.deepEqual(parsePlace(at.pathname, at.search), place);
+  assert.equal(formatPlace({ ...START, page: "captures" }), "/captures");
+  assert.deepEqual(onPage({ ...START, page: "service", service: "shop" }, "captures").service, "shop");
+});
