@@ -201,6 +201,7 @@ async def serve(
         interval_seconds=settings.retention_interval_seconds,
         revisit=compaction.revisit,
     )
+    pages = ui.find() if serves else None
     app = build_app(
         [
             *ingest.routes(),
@@ -209,8 +210,9 @@ async def serve(
                 activity,
                 store.kind,
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
+                kept=settings.retention_days,
             ),
-            *ui.routes(settings.path_prefix, ui.find()),
+            *ui.routes(settings.path_prefix, pages),
         ]
         if serves
         else [],
@@ -218,6 +220,7 @@ async def serve(
         tokens,
         readiness,
         path_prefix=settings.path_prefix,
+        build=ui.build_name(pages),
     )
     # What arrives compressed is unpacked by ingest, within limits: aiohttp must leave it alone.
     server = web.AppRunner(
