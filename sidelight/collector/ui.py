@@ -96,9 +96,7 @@ def routes(path_prefix: str = "", built: Built | None = None) -> list[web.RouteD
     """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`."""
     if built is None:
         return [web.get(path, _missing) for path in (*_pages(path_prefix), "/speedscope/{page:.*}")]
-    page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/").replace(
-        _BUILD_PLACEHOLDER, build_name(built)
-    )
+    page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/").replace(_BUILD_PLACEHOLDER, build_name(built))
 
     async def show(_: web.Request) -> web.Response:
         return _page(page, POLICY)
