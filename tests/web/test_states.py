@@ -73,8 +73,12 @@ def test_a_collector_that_restarts_is_waited_for_with_the_old_picture(
     page.get_by_role("button", name="Refresh").click()
     band = page.locator(".band")
     expect(band).to_contain_text("The collector does not answer. It may be restarting")
-    expect(page.locator(".waiting").last).to_contain_text("What is shown came at")
+    expect(band).to_contain_text("What you see is old, from before")
+    expect(page.locator(".answer.stale")).to_have_count(2)
     assert outline(page) == before
+    page.get_by_role("button", name="Wall").click()
+    expect(page.locator(".waiting").last).to_contain_text("What is shown still answers the question before.")
+    page.go_back()
     with again(tmp_path, running):
         expect(band).to_have_count(0, timeout=45_000)
         expect(page.locator(".viewbar .basis")).to_contain_text("1,620 samples")

@@ -7,7 +7,7 @@ export interface Marker {
   readonly text: string;
 }
 
-/** A label above the chart. It stands for several markers where there is no room for each. */
+/** A label above the chart: of its first marker, and of earlier ones where there is no room for each. */
 export interface Flag {
   readonly x: number;
   readonly width: number;
@@ -19,23 +19,24 @@ export const FLAG_ROWS = 2;
 const LETTER_PIXELS = 6.6;
 const FLAG_ROOM = 44;
 const MOST_LETTERS = 20;
+const APART = 2;
 
-/** Labels for markers in order of time, none over another: what has no room joins the label before it. */
+/** Labels for markers in order of time, none over another. The newest has its own; what has no room joins the one after it. */
 export function flags(markers: readonly Marker[], x: (at: number) => number, width: number): Flag[] {
-  const ends = new Array<number>(FLAG_ROWS).fill(0);
+  const begins = new Array<number>(FLAG_ROWS).fill(width + APART);
   const placed: { x: number; width: number; row: number; markers: Marker[] }[] = [];
-  for (const marker of markers) {
+  for (const marker of [...markers].reverse()) {
     const own = Math.min(Math.min(marker.text.length, MOST_LETTERS) * LETTER_PIXELS + FLAG_ROOM, width);
     const left = Math.max(Math.min(x(marker.at), width - own), 0);
-    const row = ends.findIndex((end) => left >= end);
+    const row = begins.findIndex((begin) => left + own + APART <= begin);
     if (row >= 0) {
       placed.push({ x: left, width: own, row, markers: [marker] });
-      ends[row] = left + own + 2;
+      begins[row] = left;
     } else {
       placed.at(-1)?.markers.push(marker);
     }
   }
-  return placed;
+  return placed.reverse();
 }
 
 const TICK_SECONDS = [10, 30, 60, 300, 600, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000, 7_776_000];

@@ -22,7 +22,7 @@ export function Plot({ width, left, range, start, step, value, markers, gaps, br
   }).join("");
   const band = (span: Span, looks: string) => <rect class={looks} x={x(span.from)} y={0} width={Math.max(x(span.until) - x(span.from), 1)} height={HEIGHT} />;
   return (
-    <svg class="axes" width={width} height={HEIGHT + AXIS} aria-hidden="true">
+    <svg class="plot" width={width} height={HEIGHT + AXIS} aria-hidden="true">
       <defs><pattern id="gap" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="gap-hatch" x1="0" y1="0" x2="0" y2="6" /></pattern></defs>
       {[0, 0.5, 1].map((share) => (
         <g key={share}>

@@ -39,6 +39,8 @@ export function Underway<Answer>({ asked, what }: { asked: Asked<Answer>; what: 
 /** A question that is asked again by itself: the collector is busy (and says when), or away (and the bar on top says so). */
 export function PutOff<Answer>({ asked, failure, what }: { asked: Asked<Answer>; failure: Failure; what: string }) {
   const { answer, next, came } = asked;
+  // Of an answer to this very question the band on top says enough.
+  if (failure.kind === "away" && asked.current) return null;
   const old = answer !== null && (asked.current ? `What is shown came at ${clock(came / 1000)}.` : "What is shown still answers the question before.");
   if (failure.kind === "away") return <p class="card waiting" role="status">{old || `Waiting for the collector, to load ${what}.`}</p>;
   return (
