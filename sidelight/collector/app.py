@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from sidelight import __version__
 from sidelight.collector.door import Tokens, middlewares, refusal
 from sidelight.collector.flusher import ShuttingDown
 from sidelight.collector.metrics import Metrics
@@ -27,12 +28,21 @@ def build_app(
     readiness: Readiness,
     *,
     path_prefix: str = "",
+    build: str = __version__,
 ) -> web.Application:
     """An application that serves these routes, and /livez, /readyz and /metrics, below a path prefix.
 
-    The three are served without the prefix as well: those who ask for them come without a proxy.
+    The three are served without the prefix as well: those who ask for them come without a proxy. Every
+    answer of the API, refusals too, names `build`: pages that were made for another one offer to reload.
     """
     app = web.Application(middlewares=middlewares(metrics, tokens, path_prefix))
+    api = f"{path_prefix}/api/"
+
+    async def name_build(request: web.Request, response: web.StreamResponse) -> None:
+        if request.path.startswith(api):
+            response.headers["Sidelight-Build"] = build
+
+    app.on_response_prepare.append(name_build)
     own = _probes(metrics, readiness)
     app.add_routes([_below(path_prefix, route) for route in [*own, *routes]])
     if path_prefix:

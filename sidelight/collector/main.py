@@ -210,6 +210,7 @@ async def serve(
         expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
     )
     captures = capture_routes(settings, engine, shelf, metrics)
+    pages = ui.find() if serves else None
     app = build_app(
         [
             *ingest.routes(),
@@ -218,9 +219,10 @@ async def serve(
                 activity,
                 store.kind,
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
+                kept=settings.retention_days,
             ),
             *(captures.routes() if settings.captures else captures_off()),
-            *ui.routes(settings.path_prefix, ui.find()),
+            *ui.routes(settings.path_prefix, pages),
         ]
         if serves
         else [],
@@ -228,6 +230,7 @@ async def serve(
         tokens,
         readiness,
         path_prefix=settings.path_prefix,
+        build=ui.build_name(pages),
     )
     # What arrives compressed is unpacked by ingest, within limits: aiohttp must leave it alone.
     server = web.AppRunner(

@@ -8,6 +8,7 @@ here, so that one build serves any `--path-prefix`.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from typing import Final
 
 from aiohttp import web
 
+from sidelight import __version__
 from sidelight.collector.door import NotFound
 
 _PLACEHOLDER: Final = "/__sidelight_prefix__/"
+_BUILD_PLACEHOLDER: Final = "__sidelight_build__"
 _HERE: Final = Path(__file__).resolve().parent
 PLACES: Final = (_HERE / "ui", _HERE.parent.parent / "web" / "dist")
 
@@ -78,11 +81,22 @@ def find(places: tuple[Path, ...] = PLACES) -> Built | None:
     return None
 
 
+def build_name(built: Built | None) -> str:
+    """What the pages and the API are called together: the version, and which build of the pages it serves.
+
+    Pages carry it and so does every answer: a page that reads another one knows that it is out of date. The
+    page names its scripts and styles by their content, so its own text tells one build from another.
+    """
+    if built is None:
+        return __version__
+    return f"{__version__}+{hashlib.sha256(built.page.encode()).hexdigest()[:8]}"
+
+
 def routes(path_prefix: str = "", built: Built | None = None) -> list[web.RouteDef]:
     """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`."""
     if built is None:
         return [web.get(path, _missing) for path in (*_pages(path_prefix), "/speedscope/{page:.*}")]
-    page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/")
+    page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/").replace(_BUILD_PLACEHOLDER, build_name(built))
 
     async def show(_: web.Request) -> web.Response:
         return _page(page, POLICY)

@@ -5,6 +5,7 @@ import { Header } from "./parts/header.tsx";
 import { openHelp } from "./parts/help.tsx";
 import { useKeys } from "./parts/keys.ts";
 import { Link } from "./parts/basics.tsx";
+import { Connection } from "./parts/waiting.tsx";
 import { Capture } from "./pages/capture.tsx";
 import { Captures } from "./pages/captures.tsx";
 import { Compare } from "./pages/compare.tsx";
@@ -27,6 +28,7 @@ export function App() {
     <>
       <a class="skip" href="#main">Skip to content</a>
       <Header refresh={() => next((now) => now + 1)} />
+      <Connection />
       <main id="main" tabIndex={-1}><Page here={here} turn={turn} key={`${here.page} ${here.service}`} /></main>
       <Copying />
     </>

@@ -1,6 +1,7 @@
-import type { Basis, Side } from "./api/answers.ts";
+import { epoch, type Basis, type Side } from "./api/answers.ts";
 import { percent, plural } from "./numbers.ts";
 import { allSamples, rates, share } from "./quality.ts";
+import { ago, clock, instant, zoned, type Range } from "./times.ts";
 
 /** What a reader must know before trusting a picture or a comparison: one sentence each. */
 export function notices(sides: readonly Side[], names: readonly string[], basis: Basis): string[] {
@@ -10,6 +11,10 @@ export function notices(sides: readonly Side[], names: readonly string[], basis:
   }
   if (basis.unresolved_windows) {
     said.push(`${plural(basis.unresolved_windows, "window")} of this time ${basis.unresolved_windows === 1 ? "is" : "are"} left out: their stacks are kept only together with those of others. Filter by service, version, process or thread alone.`);
+  }
+  const byDay = basis.resolutions?.find(({ resolution }) => resolution === "day");
+  if (byDay) {
+    said.push(`Coarse: ${plural(byDay.windows, "window")} from ${clock(byDay.from)} to ${clock(byDay.until)} are kept added up by the day. A day belongs to a range in which it began, and its pods and nodes cannot be told apart.`);
   }
   const mixed = (what: string, pick: (side: Side) => readonly string[], why: string) => {
     const own = sides.map((side) => [...pick(side)].sort().join(", "));
@@ -48,6 +53,19 @@ export function notices(sides: readonly Side[], names: readonly string[], basis:
   }
   return said;
 }
+
+/** Not seen for this many seconds before the end of a range: a service is stale. */
+export const STALE_SECONDS = 600;
+
+/** What to say, and what to check, of a service that was last seen long before the end of a range that reaches to now. */
+export function stale(versions: readonly { readonly last_seen: string | number }[], range: Range, now: number): string[] {
+  const last = Math.max(...versions.map(({ last_seen }) => epoch(last_seen)));
+  const until = instant(range.until, now) ?? now;
+  if (!Number.isFinite(last) || until < now - 60 || now - last <= STALE_SECONDS) return [];
+  return [`Last seen ${ago(last, now)} (${zoned(last)}): nothing newer has arrived. ${CHECK}`];
+}
+
+export const CHECK = "If that is a surprise, check that its pods run, that the sidecar in them is ready (its /readyz names what keeps it from sampling), and that the sidecar's log shows no refusals by the collector.";
 
 /** The types that lack samples when these states were not recorded. */
 function tooLow(missing: readonly string[]): string {

@@ -1,5 +1,5 @@
 import { epoch, type VersionRow } from "./api/answers.ts";
-import { joined, selectorOf, sideMatchers } from "./selectors.ts";
+import { joined, only, selectorOf, sideMatchers } from "./selectors.ts";
 import type { Range } from "./times.ts";
 import type { Place } from "./url.ts";
 
@@ -27,6 +27,9 @@ function dayBefore(text: string): string {
   const at = Date.parse(text);
   return Number.isNaN(at) ? text : new Date(at - 86_400_000).toISOString();
 }
+
+/** A side that is a time of what is shown: a filter by version comes along in it, as comparisons leave that to their sides. */
+export const sideOfTime = (query: string): string => `match:${only(query, "version")}`;
 
 /** What the API is asked for a comparison of two sides. */
 export function comparison(place: Place, range: Range): Record<string, string> {

@@ -103,7 +103,6 @@ export function ago(seconds: number, now: number): string {
   if (passed < 172_800) return `${Math.round(passed / 3600)} h ago`;
   return `${Math.round(passed / 86_400)} days ago`;
 }
-
 const STEPS = [10, 60, 300, 900, 3600, 7200, 21_600, 86_400];
 
 /** A timeline's step that makes at most some 130 of a range; nothing finer than windows usually are. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Quality, Side } from "../src/api/answers.ts";
-import { notices } from "../src/notices.ts";
+import { notices, stale } from "../src/notices.ts";
 import { gapSentence, normWords, verdict } from "../src/verdict.ts";
 
 const BASIS = { windows: 1, pods: 1, samples: 5000 };
@@ -56,6 +56,21 @@ test("segments that could not be read are said", () => {
 test("windows that are kept only together with others are said", () => {
   assert.match(notices([side()], [""], { ...BASIS, unresolved_windows: 1 })[0], /^1 window of this time is left out: .* Filter by service/);
   assert.match(notices([side()], [""], { ...BASIS, unresolved_windows: 20 })[0], /^20 windows of this time are left out/);
+});
+
+test("windows kept by the day are said, and those by the hour are not, as they may be exact", () => {
+  const kept = (resolution: string) => ({ ...BASIS, resolutions: [{ resolution, windows: 3, from: 86_400, until: 172_800 }] });
+  assert.match(notices([side()], [""], kept("day"))[0], /^Coarse: 3 windows from .* are kept added up by the day/);
+  assert.deepEqual(notices([side()], [""], kept("hour")), []);
+});
+
+test("a service is stale that was last seen long before now, in a range that reaches to now", () => {
+  const now = 1_800_000_000;
+  const versions = [{ last_seen: now - 5000 }, { last_seen: now - 3600 }];
+  assert.match(stale(versions, { from: "-1d", until: "now" }, now)[0], /^Last seen 1 h ago/);
+  assert.deepEqual(stale([{ last_seen: now - 500 }], { from: "-1d", until: "now" }, now), []);
+  assert.deepEqual(stale(versions, { from: "-1d", until: String(now - 3600) }, now), [], "a range in the past calls nothing stale");
+  assert.deepEqual(stale([], { from: "-1d", until: "now" }, now), []);
 });
 
 test("the verdict names a difference only beyond the noise", () => {

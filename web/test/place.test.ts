@@ -4,7 +4,7 @@ import { binWidth, cumulative, roundedUp, spread } from "../src/distribution.ts"
 import { microseconds, percent, short } from "../src/numbers.ts";
 import { equals, joined, selectorOf, sideMatchers, sideName } from "../src/selectors.ts";
 import { alone, comparison, swapped, usualSides, yesterday } from "../src/sides.ts";
-import { absolute, ago, instant, instead, isRelative, rangeName, stepSeconds } from "../src/times.ts";
+import { absolute, ago, instant, instead, isRelative, rangeName } from "../src/times.ts";
 import { formatPlace, onPage, parsePlace, START, type Place } from "../src/url.ts";
 import { numbers, seeds } from "./stacks.ts";
 
@@ -95,10 +95,6 @@ test("a range is named in words, and clock times with their zone", () => {
 test("an empty range is offered one that it does not hold", () => {
   assert.deepEqual(["-1h", "-7d", "-30d", "2020-01-01T00:00:00Z"].map((from) => instead({ from, until: "now" }, NOW)?.from ?? null), ["-7d", "-30d", null, null]);
   assert.equal(instead({ from: "2020-01-01T00:00:00Z", until: "2020-02-01T00:00:00Z" }, NOW)?.from, "-7d");
-});
-
-test("a timeline has at most some 130 steps", () => {
-  assert.deepEqual(["-15m", "-1h", "-1d", "-7d", "-30d"].map((from) => stepSeconds({ from, until: "now" }, NOW)), [10, 60, 900, 7200, 21_600]);
 });
 
 test("matchers quote what they are given", () => {

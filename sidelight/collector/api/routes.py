@@ -27,6 +27,7 @@ from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import By, depth, functions
 from sidelight.collector.query.windows import Question
+from sidelight.collector.settings import Days
 from sidelight.collector.times import rfc3339
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.svg_script import SCRIPT
@@ -71,12 +72,13 @@ def routes(
     store_kind: str,
     clock_ns: Callable[[], int] = time.time_ns,
     told: Callable[[Origin], None] = lambda _: None,
+    kept: Days | None = None,
 ) -> list[web.RouteDef]:
     """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered.
 
-    `told` hears where each answer came from.
+    `told` hears where each answer came from; `kept` is how long windows are kept, to be told.
     """
-    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns)
+    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns, kept)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
         "/overview": api.overview,
@@ -107,6 +109,7 @@ class _Api:
         activity: Activity,
         store_kind: str,
         clock_ns: Callable[[], int],
+        kept: Days | None = None,
     ) -> None:
         self._engine = engine
         self._answers = answers
@@ -114,6 +117,7 @@ class _Api:
         self._activity = activity
         self._store_kind = store_kind
         self._clock_ns = clock_ns
+        self._kept = kept
 
     async def services(self, request: web.Request) -> web.Response:
         given = self._read(request, "/services")
@@ -229,6 +233,7 @@ class _Api:
         answer = {
             "version": sidelight.__version__,
             "store": {"kind": self._store_kind, "ok": await self._engine.store_answers()},
+            "retention_days": None if self._kept is None else self._kept._asdict(),
             "windows_acknowledged": seen.windows_acknowledged,
             "last_ingest": None if seen.last_ingest_ns is None else rfc3339(seen.last_ingest_ns),
             "sidecars": [

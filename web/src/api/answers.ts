@@ -8,6 +8,8 @@ export interface Basis {
   readonly unreadable_segments?: number;
   /** Windows that match and are only kept added up with others that do not. */
   readonly unresolved_windows?: number;
+  /** How finely the windows are kept that were counted. */
+  readonly resolutions?: readonly { readonly resolution: string; readonly windows: number; readonly from: number; readonly until: number }[];
 }
 
 export interface VersionRow extends Basis {
@@ -15,6 +17,11 @@ export interface VersionRow extends Basis {
   readonly first_seen: string | number;
   readonly last_seen: string | number;
   readonly cpu_cores: number | null;
+}
+
+export interface ServicesAnswer {
+  readonly services: readonly (Basis & { readonly service: string; readonly last_seen: string | number })[];
+  readonly basis: Basis;
 }
 
 /** How well was watched; null where no window tells. */
@@ -121,6 +128,8 @@ export interface ValuesAnswer {
 export interface StatusAnswer {
   readonly version: string;
   readonly store: { readonly kind: string; readonly ok: boolean };
+  /** Absent from older collectors. */
+  readonly retention_days?: { readonly window: number; readonly hour: number; readonly day: number } | null;
   readonly windows_acknowledged: number;
   readonly last_ingest: string | null;
   readonly sidecars: readonly { readonly pod: string; readonly service: string; readonly last_seen: string | number }[];

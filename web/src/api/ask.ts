@@ -1,9 +1,14 @@
 import { PREFIX } from "../location.ts";
+import { kindOf, retryAfter, type Kind } from "../waiting.ts";
+import { heard } from "./connection.ts";
 
-/** A question the collector did not answer: what happened, and what to do about it. */
+/** A question the collector did not answer: what happened, what to do about it, and in how many seconds to come again. */
 export class Failure extends Error {
-  constructor(readonly reason: string, message: string, readonly hint: string) {
+  readonly kind: Kind;
+
+  constructor(readonly reason: string, message: string, readonly hint: string, readonly wait: number | null = null) {
     super(message);
+    this.kind = kindOf(reason);
   }
 }
 
@@ -16,30 +21,45 @@ export function apiUrl(path: string, parameters: Parameters = {}): string {
   return `${PREFIX}api/v1/${path}${text === "" ? "" : `?${text}`}`;
 }
 
-export async function ask<Answer>(url: string, signal: AbortSignal): Promise<Answer> {
+/** Asks; `coming` is told when the answer begins to arrive. Raises Failure, or what `signal` was aborted with. */
+export async function ask<Answer>(url: string, signal: AbortSignal, coming: () => void = () => {}): Promise<Answer> {
   let response: Response;
   try {
     response = await fetch(url, { signal, headers: { Accept: "application/json" } });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.");
+    throw unreachable();
   }
-  if (response.ok) return (await response.json()) as Answer;
-  throw await failureOf(response);
+  heard(response.headers.get("Sidelight-Build"));
+  if (!response.ok) throw await failureOf(response);
+  coming();
+  try {
+    return (await response.json()) as Answer;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (error instanceof SyntaxError) {
+      throw new Failure("not_json", "Something else answered in the collector's place.",
+        "Perhaps a page to sign in: load this page again.");
+    }
+    throw unreachable();
+  }
 }
+
+const unreachable = () => (navigator.onLine
+  ? new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.")
+  : new Failure("offline", "This browser is offline.", "The page goes on by itself when the network is back."));
 
 export async function failureOf(response: Response): Promise<Failure> {
   if (response.status === 401) {
     return new Failure("unauthorized", "This collector shows profiles only to readers with a token.",
       "A browser sends no token by itself: open these pages through the proxy that signs you in. The page on operations says how to set one up.");
   }
-  const text = await response.text();
-  const wait = response.headers.get("Retry-After");
-  const retry = wait === null ? "" : ` Try again in ${wait} s.`;
+  const wait = retryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
+  const text = await response.text().catch(() => "");
   try {
     const said = JSON.parse(text) as { error?: string; message?: string; hint?: string };
-    return new Failure(said.error ?? String(response.status), said.message ?? text, (said.hint ?? "") + retry);
+    return new Failure(said.error ?? String(response.status), said.message ?? text, said.hint ?? "", wait);
   } catch {
-    return new Failure(String(response.status), `The collector answered ${response.status} ${response.statusText}.`, retry.trim());
+    return new Failure(String(response.status), `The collector answered ${response.status} ${response.statusText}.`, "", wait);
   }
 }

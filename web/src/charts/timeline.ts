@@ -1,94 +1,125 @@
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { clock } from "../times.ts";
+
+/** Where a timeline's parts lie, in pixels and in steps. All of it is computed here and drawn in parts/timeline. */
 
 export interface Marker {
   readonly at: number;
   readonly text: string;
 }
 
-export interface Series {
-  /** Epoch seconds, and the value of each step; null where nothing was watched. */
-  readonly start: readonly number[];
-  readonly value: readonly (number | null)[];
+/** A label above the chart: of its first marker, and of earlier ones where there is no room for each. */
+export interface Flag {
+  readonly x: number;
+  readonly width: number;
+  readonly row: number;
   readonly markers: readonly Marker[];
+}
+
+export const FLAG_ROWS = 2;
+const LETTER_PIXELS = 6.6;
+const FLAG_ROOM = 44;
+const MOST_LETTERS = 20;
+const APART = 2;
+
+/** Labels for markers in order of time, none over another. The newest has its own; what has no room joins the one after it. */
+export function flags(markers: readonly Marker[], x: (at: number) => number, width: number): Flag[] {
+  const begins = new Array<number>(FLAG_ROWS).fill(width + APART);
+  const placed: { x: number; width: number; row: number; markers: Marker[] }[] = [];
+  for (const marker of [...markers].reverse()) {
+    const own = Math.min(Math.min(marker.text.length, MOST_LETTERS) * LETTER_PIXELS + FLAG_ROOM, width);
+    const left = Math.max(Math.min(x(marker.at), width - own), 0);
+    const row = begins.findIndex((begin) => left + own + APART <= begin);
+    if (row >= 0) {
+      placed.push({ x: left, width: own, row, markers: [marker] });
+      begins[row] = left;
+    } else {
+      placed.at(-1)?.markers.push(marker);
+    }
+  }
+  return placed.reverse();
+}
+
+const TICK_SECONDS = [10, 30, 60, 300, 600, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000, 7_776_000];
+
+export interface Tick {
+  readonly at: number;
+  readonly text: string;
+}
+
+/** Marks of the time axis, on round times of the browser's clock. */
+export function ticks(from: number, until: number, most: number): Tick[] {
+  const length = until - from;
+  const step = TICK_SECONDS.find((each) => length / each <= most) ?? TICK_SECONDS[TICK_SECONDS.length - 1];
+  const shift = new Date(from * 1000).getTimezoneOffset() * 60;
+  const made: Tick[] = [];
+  for (let at = Math.ceil((from - shift) / step) * step + shift; at < until; at += step) {
+    const said = clock(at);
+    made.push({ at, text: step >= 86_400 ? said.slice(5, 10) : length > 86_400 ? said.slice(5, 16) : said.slice(11, step < 60 ? 19 : 16) });
+  }
+  return made;
+}
+
+export interface Span {
   readonly from: number;
   readonly until: number;
 }
 
-export interface Hears {
-  /** A brushed range, epoch seconds. */
-  brushed(from: number, until: number): void;
-  /** The step under the pointer, or null. */
-  pointed(index: number | null): void;
+/** Empty time at the end is a gap only when it is longer than windows take to arrive. */
+const ARRIVAL_SECONDS = 180;
+
+/** The time in which nothing was watched: runs of empty steps within the range. */
+export function gaps(start: readonly number[], step: number, watched: readonly number[], range: Span, now: number): Span[] {
+  const found: { from: number; until: number }[] = [];
+  start.forEach((at, i) => {
+    if (watched[i] > 0) return;
+    const last = found.at(-1);
+    if (last && last.until === at) last.until = at + step;
+    else found.push({ from: at, until: at + step });
+  });
+  const late = Math.max(ARRIVAL_SECONDS, 2 * step);
+  return found
+    .filter(({ from, until }) => until < now || now - from > late)
+    .map(({ from, until }) => ({ from: Math.max(from, range.from), until: Math.min(until, range.until) }))
+    .filter(({ from, until }) => until > from);
 }
 
-/** Draws a time series with deployment markers into `host`; gives back what takes it down again. */
-export function drawTimeline(host: HTMLElement, series: Series, hears: Hears): () => void {
-  const style = getComputedStyle(host);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  const font = "11px system-ui, sans-serif";
-  const axis: uPlot.Axis = {
-    stroke: colour("--quiet"), font, labelFont: font, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false },
-  };
-  const options: uPlot.Options = {
-    width: host.clientWidth,
-    height: HEIGHT,
-    legend: { show: false },
-    padding: [16, 18, 0, 0],
-    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, y: false },
-    scales: { x: { time: true, range: () => [series.from, series.until] }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.15 : 1] } },
-    axes: [
-      { ...axis, size: 30, values: (_, splits) => splits.map((at) => clock(at).slice(series.until - series.from > 172_800 ? 5 : 11, -3)) },
-      { ...axis, size: 48 },
-    ],
-    series: [{}, { fill: colour("--accent-bar"), width: 0, points: { show: false }, paths: uPlot.paths.bars?.({ align: 1, size: [0.92, 200, 1] }) }],
-    hooks: {
-      setSelect: [(plot) => {
-        if (plot.select.width < 4) return;
-        hears.brushed(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x"));
-      }],
-      setCursor: [(plot) => hears.pointed(plot.cursor.idx ?? null)],
-      draw: [(plot) => drawMarkers(plot, series.markers, colour("--text"))],
-    },
-  };
-  const plot = new uPlot(options, [[...series.start], [...series.value]], host);
-  const watch = new ResizeObserver(() => plot.setSize({ width: host.clientWidth, height: HEIGHT }));
-  watch.observe(host);
-  return () => {
-    watch.disconnect();
-    plot.destroy();
-  };
+/** What is chosen on a timeline, in steps: the one pointed at, and the other end of a brushed range, if there is one. */
+export interface Brush {
+  readonly head: number;
+  readonly anchor: number | null;
 }
 
-const HEIGHT = 150;
+const PAGE = 10;
 
-function drawMarkers(plot: uPlot, markers: readonly Marker[], ink: string): void {
-  const { ctx, bbox } = plot;
-  const ratio = window.devicePixelRatio || 1;
-  ctx.save();
-  ctx.fillStyle = ink;
-  ctx.strokeStyle = ink;
-  ctx.textAlign = "left";
-  ctx.textBaseline = "alphabetic";
-  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-  ctx.setLineDash([3 * ratio, 3 * ratio]);
-  const right = bbox.left + bbox.width;
-  const labels: { x: number; text: string; hidden: number; until: number }[] = [];
-  for (const { at, text } of markers) {
-    const x = Math.round(plot.valToPos(at, "x", true));
-    if (x < bbox.left || x > right) continue;
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    const last = labels.at(-1);
-    const shown = text.length > 24 ? `${text.slice(0, 23)}…` : text;
-    if (last && x < last.until) last.hidden++;
-    else labels.push({ x, text: shown, hidden: 0, until: x + ctx.measureText(`${shown} +9`).width + 10 * ratio });
-  }
-  for (const { x, text, hidden, until } of labels) {
-    ctx.fillText(hidden > 0 ? `${text} +${hidden}` : text, Math.min(x, right - (until - x)) + 3 * ratio, bbox.top - 4 * ratio);
-  }
-  ctx.restore();
+/** A brush after a key; null when the key is none of ours. */
+export function afterKey(brush: Brush | null, key: string, shift: boolean, steps: number): Brush | null {
+  const last = steps - 1;
+  const at = brush?.head ?? last;
+  const to: Record<string, number> = {
+    ArrowLeft: brush ? at - 1 : last, ArrowRight: brush ? at + 1 : 0, PageUp: at - PAGE, PageDown: at + PAGE, Home: 0, End: last,
+  };
+  if (steps === 0 || !Object.hasOwn(to, key)) return null;
+  const head = Math.min(Math.max(to[key], 0), last);
+  return { head, anchor: shift ? (brush?.anchor ?? at) : null };
+}
+
+/** The time of a brush, both of its steps included. */
+export function spanOf(brush: Brush, start: readonly number[], step: number, range: Span): Span {
+  const [first, last] = [Math.min(brush.head, brush.anchor ?? brush.head), Math.max(brush.head, brush.anchor ?? brush.head)];
+  return { from: Math.max(start[first], range.from), until: Math.min(start[last] + step, range.until) };
+}
+
+/** The step in which a moment lies; the nearest one outside of all. */
+export const stepAt = (at: number, start: readonly number[], step: number): number =>
+  Math.min(Math.max(Math.floor((at - (start[0] ?? 0)) / step), 0), Math.max(start.length - 1, 0));
+
+/** A range is shown in some 240 steps where windows are kept one by one. */
+const USUAL_STEPS = 240;
+
+/** How coarsely windows are kept, if so coarsely that it shows: bars that are wider than asked for, or stand for more time than their width. */
+export function coarse(resolutions: readonly { resolution: string; until: number }[], step: number, range: Span): { every: "hour" | "day"; until: number } | null {
+  const last = (wanted: string) => resolutions.find(({ resolution }) => resolution === wanted)?.until;
+  const [day, hour] = [last("day"), last("hour")];
+  if (day !== undefined && step <= 86_400) return { every: "day", until: day };
+  return hour !== undefined && step === 3600 && (range.until - range.from) / USUAL_STEPS <= 1800 ? { every: "hour", until: hour } : null;
 }

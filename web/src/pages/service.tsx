@@ -1,11 +1,11 @@
 import { useEffect } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
-import { epoch, type FlameAnswer, type TimelineAnswer } from "../api/answers.ts";
+import type { FlameAnswer, Side, TimelineAnswer } from "../api/answers.ts";
 import { change, place } from "../location.ts";
-import { notices } from "../notices.ts";
-import { percent } from "../numbers.ts";
-import { BasisLine, Link, Notices, Segments, Show } from "../parts/basics.tsx";
+import { notices, stale } from "../notices.ts";
+import { percent, plural, seconds } from "../numbers.ts";
+import { Link, Notices, Segments, Show } from "../parts/basics.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Exports, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
@@ -14,16 +14,16 @@ import { Pruned } from "../parts/pruned.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { Timeline } from "../parts/timeline.tsx";
+import { allSamples, rates } from "../quality.ts";
 import { selectorOf } from "../selectors.ts";
-import { stepSeconds } from "../times.ts";
+import { usualSides } from "../sides.ts";
 import { onPage, type ViewName } from "../url.ts";
 
 export function Service({ turn }: { turn: number }) {
   const here = place.value;
   const range = rangeOf(here);
-  const now = Date.now() / 1000;
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
-  const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { ...scope, step: String(stepSeconds(range, now)) }));
+  const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", scope));
   const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, ...treeAsked(here) }));
   useEffect(() => {
     if (turn === 0) return;
@@ -34,15 +34,16 @@ export function Service({ turn }: { turn: number }) {
     <>
       <div class="heading">
         <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
+        <Link to={onPage(here, "captures")} class="button" title="Profile it closely for a minute">Capture now</Link>
         <Previous timeline={timeline.answer} />
-        <Link to={onPage(here, "depth", { a: "", b: "" })} class="button">Stack depth</Link>
         <Share />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
-      {!flame.failure && <Show asked={timeline} what="the timeline">
+      {flame.failure?.kind !== "final" && <Show asked={timeline} what="the timeline">
         {(answer) => answer.basis.samples > 0 && (
           <>
             {answer.versions.every(({ version }) => version === "") && <NoVersion />}
+            <Notices said={stale(answer.versions, range, Date.now() / 1000)} />
             <Timeline timeline={answer} range={range} />
           </>
         )}
@@ -55,17 +56,14 @@ export function Service({ turn }: { turn: number }) {
 }
 
 function Profile({ answer }: { answer: FlameAnswer }) {
-  const { view, service } = place.value;
+  const { service } = place.value;
   const side = answer.sides[0];
   return (
     <>
       <Notices said={notices(answer.sides, [""], answer.basis)} />
       <div class="viewbar">
-        <Segments<ViewName> label="View" value={view === "sides" ? "flame" : view} choose={(next) => change({ view: next })}
-          options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
-        <BasisLine basis={side} sampled={side.seconds}>
-          {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
-        </BasisLine>
+        <Stands on={side} />
+        <Views />
         <span class="gap" />
         <Exports side={side} name={service} />
       </div>
@@ -76,19 +74,56 @@ function Profile({ answer }: { answer: FlameAnswer }) {
   );
 }
 
+/** How the profile is looked at: on this page, or on one of its own. */
+function Views() {
+  const here = place.value;
+  const apart = { a: "", b: "", a_from: "", a_until: "", b_from: "", b_until: "" };
+  return (
+    <nav class="views" aria-label="Views of this profile">
+      <Segments<ViewName> label="View" value={here.view === "sides" ? "flame" : here.view} choose={(next) => change({ view: next })}
+        options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
+      <Link to={onPage(here, "depth", apart)} class="button">Depth</Link>
+      <Link to={onPage(here, "heatmap", apart)} class="button">Heatmap</Link>
+    </nav>
+  );
+}
+
+/** What the picture stands on, in one line. */
+function Stands({ on: side }: { on: Side }) {
+  const cut = side.truncated_samples;
+  return (
+    <div class="basis">
+      {plural(side.samples, "sample")} · {plural(side.pods, "pod")} · {plural(side.windows, "window")} · sampled time {seconds(side.seconds)}
+      {side.periods_us.length > 0 && <> · {rates(side.periods_us)}</>}
+      {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
+      {cut > 0 && (
+        <> · {percent(cut / Math.max(allSamples(side.states), cut))} truncated stacks
+          <details class="why"><summary>why?</summary>
+            <p>These stacks were deeper than the sidecar reads and lost their middle, where they carry a <code>(truncated)</code> frame: their callers and
+              their ends are right. Start the sidecar with a higher <code>--max-depth</code> (or <code>SIDELIGHT_MAX_DEPTH</code>; at most 4096), or look for a recursion that should not be so deep.</p>
+          </details>
+        </>
+      )}
+    </div>
+  );
+}
+
 /** The way to the comparison: with the version before, or to the page that says why there is none. */
 function Previous({ timeline }: { timeline: TimelineAnswer | null }) {
   const here = place.value;
-  const versions = [...(timeline?.versions ?? [])].sort((a, b) => epoch(a.first_seen) - epoch(b.first_seen)).slice(-2);
-  const sides = versions.length === 2 ? { a: `version:${versions[0].version}`, b: `version:${versions[1].version}` } : {};
-  return <Link to={onPage(here, "compare", sides)} class="button primary">{versions.length === 2 ? "Compare with previous version" : "Compare"}</Link>;
+  const sides = usualSides(timeline?.versions ?? []);
+  const own = { a_from: "", a_until: "", b_from: "", b_until: "" };
+  return <Link to={onPage(here, "compare", sides ? { ...sides, ...own } : {})} class="button primary">{sides ? "Compare with previous version" : "Compare"}</Link>;
 }
 
 function NoVersion() {
   return (
-    <p class="notices single">
-      These windows carry no version, so deployments cannot be told apart. Start the sidecar with <code>--version</code> (or
-      set <code>SIDELIGHT_VERSION</code>), for example to the image tag.
-    </p>
+    <div class="notices single">
+      These windows carry no version, so deployments cannot be told apart. Start the sidecar with <code>--version</code>, for example the image tag.
+      <details class="why"><summary>how?</summary>
+        <p>On a command line: <code>sidelight sidecar … --version 2026.11.2</code>. In a pod: <code>SIDELIGHT_VERSION</code> in the sidecar's environment; the chart's
+          template takes it as <code>"version" .Values.image.tag</code>. What arrives from then on carries it; what is stored stays as it is.</p>
+      </details>
+    </div>
   );
 }

@@ -1,3 +1,72 @@
+import { useAnswer } from "../api/answer.ts";
+import { apiUrl } from "../api/ask.ts";
+import { epoch, type StatusAnswer } from "../api/answers.ts";
+import { change, place, PREFIX } from "../location.ts";
+import { count, plural } from "../numbers.ts";
+import { Segments, Show } from "../parts/basics.tsx";
+import { KeySwitch, KeyTable } from "../parts/help.tsx";
+import { zoned } from "../times.ts";
+import type { Theme } from "../url.ts";
+
+/** How the pages look, what this collector is, every key, and how to read the numbers. */
 export function Settings() {
-  return <h1>Settings and help</h1>;
+  const status = useAnswer<StatusAnswer>(apiUrl("status"));
+  return (
+    <>
+      <h1>Settings and help</h1>
+      <div class="settings">
+        <section class="card" aria-labelledby="appearance">
+          <h2 id="appearance">Appearance</h2>
+          <Segments<Theme> label="Theme" value={place.value.theme} choose={(theme) => change({ theme }, "replace")}
+            options={[["", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
+          <KeySwitch />
+          <p class="quiet">Both are in the address, like all that these pages show: links from here keep them, and a shared address shows what you see.</p>
+        </section>
+        <section class="card" aria-labelledby="collector">
+          <h2 id="collector">This collector</h2>
+          <Show asked={status} what="the collector's state">{(answer) => <State answer={answer} />}</Show>
+        </section>
+        <section class="card" aria-labelledby="keyboard"><h2 id="keyboard">Keyboard</h2><KeyTable /></section>
+        <section class="card" aria-labelledby="numbers">
+          <h2 id="numbers">How to read the numbers</h2>
+          <dl class="facts">{NUMBERS.map(([word, meaning]) => <div key={word}><dt>{word}</dt><dd>{meaning}</dd></div>)}</dl>
+        </section>
+        <section class="card" aria-labelledby="more">
+          <h2 id="more">More</h2>
+          <ul>
+            <li><a href={`${PREFIX}api/v1/openapi.json`}>The API's description</a> (OpenAPI): all that is shown here can be asked with curl</li>
+            <li>The documentation comes with the source, in its folder <code>docs</code>: <code>web.md</code> (these pages), <code>sidecar.md</code>, <code>collector.md</code>, <code>operations.md</code>, <code>api.md</code></li>
+            <li><a href={`${PREFIX}assets/licences.txt`}>Licences of what these pages are made of</a>; Sidelight itself is under Apache-2.0</li>
+          </ul>
+        </section>
+      </div>
+    </>
+  );
 }
+
+function State({ answer }: { answer: StatusAnswer }) {
+  const { store, retention_days: kept, sidecars } = answer;
+  const facts: readonly (readonly [string, string])[] = [
+    ["Version", answer.version],
+    ["These pages", document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "not told"],
+    ["Store", `${store.kind}: ${store.ok ? "answers" : "does not answer; look at the collector's log"}`],
+    ["Kept", kept ? `${plural(kept.window, "day")} as they came, ${plural(kept.hour, "day")} by the hour, ${plural(kept.day, "day")} by the day; single services may differ` : "this collector does not tell"],
+    ["Taken in", `${count(answer.windows_acknowledged)} windows since it started; last: ${answer.last_ingest ? zoned(epoch(answer.last_ingest)) : "never"}`],
+    ["Sidecars seen", `${count(sidecars.length)}${sidecars.length >= 1000 ? " or more" : ""}`],
+  ];
+  return <dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+}
+
+const NUMBERS: readonly (readonly [string, string])[] = [
+  ["Sample", "One look at one thread: which functions it was in, and whether it held the GIL, ran otherwise, or waited."],
+  ["Time", "Samples × sampling period. 1,000 samples at 100 Hz are 10 seconds of threads, not of a clock on the wall."],
+  ["CPU, wall, GIL", "Samples on a CPU; all samples, those that wait included; samples that held the interpreter's lock."],
+  ["Self, total", "Time in a function itself; time in it and all that it called. A recursive function counts once per stack."],
+  ["Rate", "Seconds per pod-second: how many cores (or threads) a pod keeps busy. It does not change with the number of pods or the length of a range."],
+  ["Share", "Part of a side's own total. It changes when anything else does."],
+  ["Wider in a comparison", "Takes more time. That can be slower or called more often: a profile cannot tell."],
+  ["Noise", "n samples are uncertain by √n. Grey differences are within twice of that; more samples make the grey smaller."],
+  ["Coverage", "The part of the watched time in which looks gave stacks. Rates are divided by it."],
+  ["(truncated)", "The middle of a stack that was deeper than the sidecar reads."],
+  ["(other)", "Call paths too small to be drawn or kept one by one, summed up, so that every total stays right."],
+];

@@ -1,30 +1,30 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type StatusAnswer } from "../api/answers.ts";
 import { change, place, PREFIX } from "../location.ts";
 import { count, plural } from "../numbers.ts";
-import { Trouble } from "../parts/basics.tsx";
+import { Segments, Trouble } from "../parts/basics.tsx";
 import { CopyButton } from "../parts/copying.tsx";
 import { rangeOf } from "../parts/range.tsx";
-import { rangeName, zoned } from "../times.ts";
+import { ago, rangeName, zoned } from "../times.ts";
 
 const POLL_MS = 3000;
 
-/** The page before the first profile: what is up, what is missing, and how to send one. It polls. */
+/** The page before the first profile: what is up, what is missing, and how to send one. It looks again by itself. */
 export function ZeroProfiles({ arrived }: { arrived: () => void }) {
   const status = useAnswer<StatusAnswer>(apiUrl("status"));
   const acknowledged = status.answer?.windows_acknowledged ?? 0;
   useEffect(() => {
     const timer = setInterval(() => {
+      if (document.hidden) return;
       status.again();
       arrived();
     }, POLL_MS);
     return () => clearInterval(timer);
   }, []);
-  if (status.failure && !status.answer) return <Trouble failure={status.failure} again={status.again} />;
+  if (status.failure?.kind === "final") return <Trouble failure={status.failure} again={status.again} />;
   const answer = status.answer;
-  const collector = window.location.origin + PREFIX.slice(0, -1);
   const range = rangeOf(place.value);
   return (
     <section class="card zero" aria-label="No profiles yet">
@@ -32,27 +32,69 @@ export function ZeroProfiles({ arrived }: { arrived: () => void }) {
       {acknowledged > 0 && (
         <p>This collector has acknowledged {plural(acknowledged, "window")}. <button type="button" class="primary" onClick={() => change({ from: "-30d", until: "now" })}>Look at the last 30 days</button></p>
       )}
-      <div role="status"><ul class="checks">
-        <Check ok={answer !== null} text={answer ? `collector answers (version ${answer.version})` : "asking the collector…"} />
-        <Check ok={answer?.store.ok ?? false} text={answer ? (answer.store.ok ? `store is reachable (${answer.store.kind})` : `store (${answer.store.kind}) does not answer: look at the collector's log`) : "asking about the store…"} />
-        <Check ok={(answer?.sidecars.length ?? 0) > 0} text={answer && answer.sidecars.length > 0 ? `${plural(answer.sidecars.length, "sidecar")} seen; the first profile arrives when its window ends` : "no sidecar seen yet"} />
-        <Check ok={acknowledged > 0} text={`windows acknowledged: ${count(acknowledged)}; last: ${answer?.last_ingest ? zoned(epoch(answer.last_ingest)) : "never"}`} />
-      </ul></div>
+      <Checks answer={answer} away={status.failure !== null} />
       <p class="quiet">This page looks again every {POLL_MS / 1000} seconds and shows services by itself.</p>
-      <h3>Profile a running Python process</h3>
-      <Command text={`sidelight sidecar --collector ${collector} --match myapp --service my-service --version 1.0`} />
-      <h3>Or send what py-spy recorded</h3>
-      <Command text={`py-spy record -f raw -r 100 -d 30 -o /tmp/profile.folded --pid PID && curl --data-binary @/tmp/profile.folded -H 'Content-Type: text/plain' '${collector}/api/v1/windows?service=my-service&version=1.0&rate=100'`} />
-      <h3>Or look at four demo services</h3>
+      <h3>1 · Profile a service</h3>
+      <Commands />
+      <h3>2 · Or send what py-spy recorded</h3>
+      <Command text={`py-spy record -f raw -r 100 -d 30 -o /tmp/profile.folded --pid PID && curl --data-binary @/tmp/profile.folded -H 'Content-Type: text/plain' '${address()}/api/v1/windows?service=my-service&version=1.0&rate=100'`} />
+      <h3>3 · Or open demo data: four services, profiled and compared, on your machine</h3>
       <Command text="sidelight demo" />
     </section>
   );
 }
 
+const address = () => window.location.origin + PREFIX.slice(0, -1);
+
+/** What must be up for a profile to arrive, in the order in which it does. */
+function Checks({ answer, away }: { answer: StatusAnswer | null; away: boolean }) {
+  const sidecars = answer?.sidecars ?? [];
+  const acknowledged = answer?.windows_acknowledged ?? 0;
+  const latest = sidecars.map(({ last_seen }) => epoch(last_seen)).reduce((a, b) => Math.max(a, b), 0);
+  return (
+    <div role="status"><ul class="checks">
+      <Check ok={answer !== null && !away} text={away ? "the collector's API does not answer just now" : answer ? `the collector's API answers (version ${answer.version})` : "asking the collector…"} />
+      <Check ok={answer?.store.ok ?? false} text={answer ? (answer.store.ok ? `store is reachable (${answer.store.kind})` : `store (${answer.store.kind}) does not answer: look at the collector's log`) : "asking about the store…"} />
+      <Check ok={sidecars.length > 0} text={sidecars.length > 0 ? `${plural(sidecars.length, "sidecar")} seen, the latest ${ago(latest, Date.now() / 1000)}: ${named(sidecars)}` : "no sidecar seen yet: the first is named here when its first window has come, about a minute after it starts"} />
+      <Check ok={acknowledged > 0} text={`windows acknowledged: ${count(acknowledged)}; last: ${answer?.last_ingest ? zoned(epoch(answer.last_ingest)) : "never"}`} />
+    </ul></div>
+  );
+}
+
+const named = (sidecars: StatusAnswer["sidecars"]) =>
+  sidecars.slice(0, 3).map(({ pod, service }) => `${service.slice(0, 60)} in ${pod.slice(0, 60) || "no pod"}`).join(", ") + (sidecars.length > 3 ? ", …" : "");
+
 function Check({ ok, text }: { ok: boolean; text: string }) {
   return <li class={ok ? "ok" : "not"}><span aria-hidden="true">{ok ? "✓" : "○"}</span> <span class="unseen">{ok ? "done: " : "waiting: "}</span>{text}</li>;
 }
 
-function Command({ text }: { text: string }) {
+type Where = "local" | "kubectl" | "helm";
+
+/** How to begin, for where the service runs. */
+function Commands() {
+  const [where, choose] = useState<Where>("local");
+  const collector = address();
+  const told: Record<Where, { text: string; words: string }> = {
+    local: { text: `sidelight sidecar --collector ${collector} --match myapp --service my-service --version 1.0`, words: "Finds running Python processes by their command line; nothing is restarted." },
+    kubectl: {
+      text: `kubectl debug POD --image=REGISTRY/sidelight-sidecar --target=CONTAINER --profile=sysadmin -- sidelight sidecar --collector ${collector} --all --service my-service --version 1.0`,
+      words: "Profiles one pod that runs, until it ends, from a container beside it. The address must be the collector's as pods reach it.",
+    },
+    helm: {
+      text: `# values.yaml of the service's chart, with the chart "sidelight" as a dependency\nsidelight:\n  collector:\n    enabled: false\n  sidecar:\n    collector: ${collector}\n# its pod: shareProcessNamespace: true, and below containers and volumes\n{{- include "sidelight.sidecar" (dict "root" . "service" "my-service" "version" .Values.image.tag) | nindent 8 }}\n{{- include "sidelight.sidecar.volumes" . | nindent 8 }}`,
+      words: "Profiles every pod of a service from then on. The address must be the collector's as pods reach it.",
+    },
+  };
+  return (
+    <>
+      <Segments<Where> label="Where the service runs" value={where} choose={choose}
+        options={[["local", "On this machine"], ["kubectl", "One pod, with kubectl"], ["helm", "In its Helm chart"]]} />
+      <p class="quiet">{told[where].words}</p>
+      <Command text={told[where].text} />
+    </>
+  );
+}
+
+export function Command({ text }: { text: string }) {
   return <div class="command"><pre tabIndex={0}><code>{text}</code></pre><CopyButton text={() => text} what="Command">Copy</CopyButton></div>;
 }

@@ -4,8 +4,9 @@ import type { Basis } from "../api/answers.ts";
 import type { Failure } from "../api/ask.ts";
 import { href, place } from "../location.ts";
 import { count, plural, seconds as duration } from "../numbers.ts";
-import { selectorOf } from "../selectors.ts";
+import { joined, selectorOf, troubleAt } from "../selectors.ts";
 import type { Place } from "../url.ts";
+import { PutOff, Underway } from "./waiting.tsx";
 
 /** A link to another place inside the app. */
 export function Link({ to, children, current, class: looks, title }: {
@@ -32,22 +33,41 @@ export function Toggle({ on, flip, children, title }: { on: boolean; flip: () =>
 
 export function Trouble({ failure, again }: { failure: Failure; again: () => void }) {
   const { service, query } = place.value;
+  const selector = selectorOf(service, query);
+  const at = failure.reason === "bad_selector" ? troubleAt(failure.message) : null;
+  const mend = () => {
+    const field = document.querySelector<HTMLInputElement>("#filter-text");
+    const begin = selector.length - 1 - joined(query).length;
+    field?.focus();
+    field?.setSelectionRange(Math.max((at ?? 0) - begin, 0), field.value.length);
+  };
   return (
     <div class="card trouble" role="alert">
       <h2>{failure.message}</h2>
       {failure.hint !== "" && <p>{failure.hint}</p>}
-      {failure.reason === "bad_selector" && <p>The whole selector was <code>{selectorOf(service, query)}</code></p>}
+      {at !== null && at <= selector.length && (
+        <p class="selector">The whole selector was <code>{selector.slice(0, at)}<mark>{selector[at] ?? "␣"}</mark>{selector.slice(at + 1)}</code></p>
+      )}
       <p class="quiet">reason: <code>{failure.reason}</code></p>
-      <button type="button" class="primary" onClick={again}>Try again</button>
+      <p class="row">
+        {at !== null && <button type="button" class="primary" onClick={mend}>Edit the filter there</button>}
+        <button type="button" class={at === null ? "primary" : ""} onClick={again}>Try again</button>
+      </p>
     </div>
   );
 }
 
-/** Shows an answer, its failure, or that it is on its way. */
+/** Shows an answer, its failure, or that it is on its way. What the collector puts off is asked again meanwhile. */
 export function Show<Answer>({ asked, what, children }: { asked: Asked<Answer>; what: string; children: (answer: Answer) => ComponentChildren }) {
-  if (asked.failure && !asked.loading) return <Trouble failure={asked.failure} again={asked.again} />;
-  if (!asked.answer) return <div class="card waiting" role="status"><span class="spinner" aria-hidden="true" /> Loading {what}…</div>;
-  return <div class={asked.loading ? "answer stale" : "answer"} aria-busy={asked.loading}>{children(asked.answer)}</div>;
+  const { failure, answer, loading } = asked;
+  if (failure?.kind === "final" && !loading) return <Trouble failure={failure} again={asked.again} />;
+  const put = failure !== null && failure.kind !== "final";
+  return (
+    <>
+      {put ? <PutOff asked={asked} failure={failure} what={what} /> : loading && <Underway asked={asked} what={what} />}
+      {answer !== null && <div class={loading || put ? "answer stale" : "answer"} aria-busy={loading}>{children(answer)}</div>}
+    </>
+  );
 }
 
 export function BasisLine({ basis, sampled, children }: { basis: Basis; sampled?: number; children?: ComponentChildren }) {

@@ -1,6 +1,12 @@
+import { useAnswer } from "../api/answer.ts";
+import { epoch, type ServicesAnswer } from "../api/answers.ts";
+import { apiUrl } from "../api/ask.ts";
 import { change, place } from "../location.ts";
-import { rangeName, instead } from "../times.ts";
-import type { ProfileType } from "../url.ts";
+import { CHECK, STALE_SECONDS } from "../notices.ts";
+import { selectorOf } from "../selectors.ts";
+import { ago, instead, rangeName, rfc3339, zoned } from "../times.ts";
+import { START, type ProfileType } from "../url.ts";
+import { Link } from "./basics.tsx";
 import { rangeOf } from "./range.tsx";
 
 const NAMES: Record<ProfileType, string> = { cpu: "CPU", wall: "wall", gil: "GIL" };
@@ -19,6 +25,24 @@ export function Nothing({ what }: { what?: ProfileType }) {
         {query !== "" && <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button>}
         {what && what !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>Show wall time</button>}
       </p>
+      <LastSeen key={service} />
     </div>
+  );
+}
+
+/** When the service was seen last, whatever the range and the filter, and what to check if that is long ago. */
+function LastSeen() {
+  const { service } = place.value;
+  const asked = useAnswer<ServicesAnswer>(apiUrl("services", { query: selectorOf(service, ""), from: "-30d", until: "now" }));
+  if (!asked.answer) return asked.failure ? null : <p class="quiet" role="status">Looking for when it was seen last…</p>;
+  const found = asked.answer.services.find((row) => row.service === service);
+  if (!found) return <p role="status">Nothing has come of a service of this name in 30 days. <Link to={{ ...START, theme: place.value.theme, keys: place.value.keys, from: "-30d" }}>See the services there are</Link></p>;
+  const last = epoch(found.last_seen);
+  const now = Date.now() / 1000;
+  return (
+    <>
+      <p role="status">It was last seen {ago(last, now)} ({zoned(last)}).{now - last > STALE_SECONDS && ` ${CHECK}`}</p>
+      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(last) - 3600), until: rfc3339(Math.ceil(last)), query: "" })}>Look at the last hour of it</button>
+    </>
   );
 }

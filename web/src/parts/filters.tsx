@@ -1,12 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { apiUrl } from "../api/ask.ts";
-import { useAnswer } from "../api/answer.ts";
-import type { LabelsAnswer, ValuesAnswer } from "../api/answers.ts";
 import { change, place } from "../location.ts";
-import { equals, joined, selectorOf } from "../selectors.ts";
+import { joined, parsedMatchers, written, type Matcher } from "../selectors.ts";
 import type { Range } from "../times.ts";
 import type { ProfileType } from "../url.ts";
 import { Segments } from "./basics.tsx";
+import { MatcherEditor } from "./matcher.tsx";
 
 export function TypePicker() {
   return (
@@ -18,52 +16,57 @@ export function TypePicker() {
   );
 }
 
-/** Matchers as text, with a picker that adds one from the labels there are. */
+const WORDS = { "=": "is", "!=": "is not", "=~": "matches", "!~": "does not match" } as const;
+
+const apply = (matchers: readonly Matcher[]) => change({ query: joined(...matchers.map(written)) });
+
+/** Filters by label as chips, each to be edited or removed; or all of them as text, which is also where those are that cannot be read. */
 export function Filters({ range }: { range: Range }) {
   const { query } = place.value;
-  const [typed, type] = useState(query);
-  const [adding, add] = useState(false);
-  useEffect(() => type(query), [query]);
-  const apply = (text: string) => change({ query: joined(text) });
+  const [open, edit] = useState<number | null>(null);
+  const [asText, write] = useState(false);
+  const matchers = parsedMatchers(query);
+  useEffect(() => edit(null), [query]);
+  if (asText || matchers === null) return <Text query={query} bad={matchers === null} done={() => write(false)} />;
+  const put = (at: number, matcher: Matcher | null) => {
+    edit(null);
+    apply([...matchers.slice(0, at), ...(matcher ? [matcher] : []), ...matchers.slice(at + 1)]);
+  };
   return (
-    <div class="filters">
-      <form onSubmit={(event) => { event.preventDefault(); apply(typed); }}>
-        <label>
-          <span class="unseen">Filter by labels</span>
-          <input class="matchers" value={typed} spellcheck={false} autocomplete="off" placeholder='filter, e.g. pod=~"web-.*", node!="n3"'
-            onInput={(event) => type(event.currentTarget.value)} />
-        </label>
-        {typed !== query && <button class="primary">Apply</button>}
-        {query !== "" && typed === query && <button type="button" onClick={() => apply("")}>Clear</button>}
-        <button type="button" aria-expanded={adding} onClick={() => add(!adding)}>+ filter</button>
-      </form>
-      {adding && <Adder range={range} done={(text) => { add(false); if (text) apply(joined(query, text)); }} />}
+    <div class="filters" role="group" aria-label="Filters">
+      {matchers.map((matcher, at) => (
+        <span class="chip" key={written(matcher)}>
+          <button type="button" title={`${written(matcher)}: edit`} aria-expanded={open === at} onClick={() => edit(open === at ? null : at)}>
+            <bdi>{matcher.name}</bdi> <span aria-hidden="true">{matcher.op}</span><span class="unseen">{WORDS[matcher.op]}</span> <bdi>{matcher.value.slice(0, 60) || "(empty)"}</bdi>
+          </button>
+          <button type="button" class="square" aria-label={`Remove the filter ${written(matcher).slice(0, 80)}`} onClick={() => put(at, null)}>×</button>
+        </span>
+      ))}
+      <button type="button" aria-expanded={open === matchers.length} onClick={() => edit(open === matchers.length ? null : matchers.length)}>+ filter</button>
+      <button type="button" title="Edit all filters as text" onClick={() => write(true)}>as text</button>
+      {open !== null && <MatcherEditor key={open} range={range} given={matchers[open] ?? null} words={WORDS} cancel={() => edit(null)} done={(matcher) => put(open, matcher)} />}
     </div>
   );
 }
 
-function Adder({ range, done }: { range: Range; done: (matcher: string) => void }) {
-  const { service } = place.value;
-  const scope = { query: selectorOf(service, ""), ...range };
-  const [label, pick] = useState("");
-  const labels = useAnswer<LabelsAnswer>(apiUrl("labels", scope));
-  const values = useAnswer<ValuesAnswer>(label === "" ? null : apiUrl(`labels/${encodeURIComponent(label)}/values`, scope));
+function Text({ query, bad, done }: { query: string; bad: boolean; done: () => void }) {
+  const [typed, type] = useState(query);
+  useEffect(() => type(query), [query]);
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    change({ query: joined(typed) });
+    if (parsedMatchers(typed) !== null) done();
+  };
   return (
-    <div class="adder">
-      <label>label{" "}
-        <select aria-label="Label" value={label} onChange={(event) => pick(event.currentTarget.value)}>
-          <option value="">{labels.loading ? "loading…" : "choose…"}</option>
-          {labels.answer?.labels.filter((name) => name !== "service").map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
+    <form class="filters" onSubmit={submit}>
+      <label>
+        <span class="unseen">Filter by labels</span>
+        <input id="filter-text" class="matchers" value={typed} spellcheck={false} autocomplete="off" aria-invalid={bad && typed === query}
+          placeholder='filter, e.g. pod=~"web-.*", node!="n3"' onInput={(event) => type(event.currentTarget.value)} />
       </label>
-      <label>is{" "}
-        <select aria-label="Value of the label" value="" disabled={!values.answer} onChange={(event) => done(equals(label, event.currentTarget.value))}>
-          <option value="">{label !== "" && values.loading ? "loading…" : "choose…"}</option>
-          {values.answer?.values.map((value) => <option key={value} value={value}>{value || "(empty)"}</option>)}
-        </select>
-      </label>
-      <button type="button" onClick={() => done("")}>Cancel</button>
-      {(labels.failure ?? values.failure) && <span role="alert">{(labels.failure ?? values.failure)?.message}</span>}
-    </div>
+      <button class="primary">Apply</button>
+      {query !== "" && <button type="button" onClick={() => { change({ query: "" }); done(); }}>Clear</button>}
+      {!bad && <button type="button" onClick={done}>as chips</button>}
+    </form>
   );
 }

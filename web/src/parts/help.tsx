@@ -1,4 +1,6 @@
-import { change, place, PREFIX } from "../location.ts";
+import { change, place } from "../location.ts";
+import { onPage } from "../url.ts";
+import { Link } from "./basics.tsx";
 
 const KEYS: readonly (readonly [string, string])[] = [
   ["/", "search the frames"],
@@ -12,6 +14,8 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["l", "its lines"],
   ["x", "swap the sides of a comparison"],
   ["c", "copy the selected stack"],
+  ["← → Home End", "timeline focused: move along it; with Shift, choose a range"],
+  ["Enter  Esc", "timeline focused: zoom to the range; let go of it"],
   ["?", "this help"],
 ];
 
@@ -19,23 +23,35 @@ const dialog = () => document.querySelector<HTMLDialogElement>("#help");
 
 export const openHelp = (): void => dialog()?.showModal();
 
-export function Help() {
+export function KeyTable() {
+  return (
+    <dl class="keys">
+      {KEYS.map(([key, meaning]) => (
+        <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>
+      ))}
+    </dl>
+  );
+}
+
+export function KeySwitch() {
   const on = place.value.keys;
+  return (
+    <label class="check">
+      <input type="checkbox" checked={on} onChange={() => change({ keys: !on }, "replace")} /> Single-key shortcuts on
+    </label>
+  );
+}
+
+export function Help() {
   return (
     <dialog id="help" aria-labelledby="help-title">
       <h2 id="help-title">Keyboard</h2>
-      <dl class="keys">
-        {KEYS.map(([key, meaning]) => (
-          <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>
-        ))}
-      </dl>
-      <label class="check">
-        <input type="checkbox" checked={on} onChange={() => change({ keys: !on }, "replace")} /> Single-key shortcuts on
-      </label>
+      <KeyTable />
+      <KeySwitch />
       <p class="quiet">
         Everything you see is in the address: copy it to share the view, or use Share to fix relative times.
         A frame counts where it was on the stack; “takes more time” can mean slower or called more often.
-        {" "}<a href={`${PREFIX}assets/licences.txt`}>Licences of what these pages are made of</a>
+        {" "}<Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
       </p>
       <form method="dialog"><button class="primary">Close</button></form>
     </dialog>

@@ -1,0 +1,150 @@
+"""Filters by any label: chips, a picker, and the whole text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import parse_qs, quote, urlsplit
+
+from playwright.sync_api import Locator, Page, expect
+from ulid import ULID
+
+from sidelight.stacks.labels import Labels
+from tests.web.conftest import Open, Serve
+from tests.web.flame import boxes
+from tests.web.profiles import BEFORE, HOSTILE, send, windows
+
+
+def query(page: Page) -> str:
+    return parse_qs(urlsplit(page.url).query).get("query", [""])[0]
+
+
+def basis(page: Page) -> Locator:
+    return page.locator(".viewbar .basis")
+
+
+def begin(page: Page, label: str) -> Locator:
+    """Open the picker at a label; returns the field of its value."""
+    page.get_by_role("button", name="+ filter").click()
+    page.get_by_label("Label", exact=True).select_option(label)
+    return page.get_by_role("combobox", name="Value of the label")
+
+
+def offered(page: Page, name: str = "") -> Locator:
+    """The values on offer, or the one of this name."""
+    return page.get_by_role("listbox").get_by_role("option", name=name)
+
+
+def test_a_filter_is_chosen_edited_and_removed_with_the_keyboard_alone(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    field = begin(page, "version")
+    expect(offered(page)).to_have_count(2)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(offered(page, name="v2")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(basis(page)).to_contain_text("960 samples")
+    assert query(page) == 'version="v2"'
+    page.get_by_role("button", name="version is v2").press("Enter")
+    expect(field).to_be_focused()
+    page.get_by_label("How it is compared").select_option("!=")
+    field.press("Enter")
+    expect(basis(page)).to_contain_text("660 samples")
+    assert query(page) == 'version!="v2"'
+    page.get_by_role("button", name="Remove the filter").press("Enter")
+    expect(basis(page)).to_contain_text("1,620 samples")
+    page.go_back()
+    expect(basis(page)).to_contain_text("660 samples")
+
+
+def test_escape_leaves_the_filter_as_it_was(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
+    page.get_by_role("button", name="version is v2").click()
+    page.get_by_role("combobox", name="Value of the label").fill("v1")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("form", name="Edit the filter")).to_have_count(0)
+    assert query(page) == 'version="v2"'
+
+
+def test_picked_values_become_alternatives_of_a_pattern(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    field = begin(page, "pod")
+    page.get_by_label("How it is compared").select_option("=~")
+    offered(page, name="shop-v1-0").click()
+    expect(field).to_have_value("shop-v1-0")
+    field.press("End")
+    field.type("|")
+    offered(page, name="shop-v2-1").click()
+    field.press("Enter")
+    assert query(page) == 'pod=~"shop-v1-0|shop-v2-1"'
+    expect(basis(page)).to_contain_text("2 pods")
+    expect(basis(page)).to_contain_text("810 samples")
+
+
+def test_a_label_can_be_asked_to_be_absent(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    begin(page, "node").press("Enter")
+    expect(page.get_by_role("heading", name="No CPU samples of shop here")).to_be_visible()
+    assert query(page) == 'node=""'
+    expect(page.locator(".chip")).to_contain_text("(empty)")
+
+
+def test_text_that_cannot_be_read_is_marked_where_the_collector_says(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop", expected="400")
+    page.get_by_role("button", name="as text").click()
+    page.get_by_label("Filter by labels").fill('version="v2", pod=x')
+    page.keyboard.press("Enter")
+    trouble = page.get_by_role("alert")
+    expect(trouble).to_contain_text("a value in quotes was expected")
+    expect(trouble.locator("mark")).to_have_text("x")
+    field = page.get_by_label("Filter by labels")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    trouble.get_by_role("button", name="Edit the filter there").click()
+    expect(field).to_be_focused()
+    assert field.evaluate("field => field.value.slice(field.selectionStart)") == "x"
+    page.keyboard.type('~".*-1"')
+    expect(field).to_have_value('version="v2", pod=~".*-1"')
+    page.keyboard.press("Enter")
+    expect(basis(page)).to_contain_text("480 samples")
+    expect(page.locator(".chip")).to_have_count(2)
+
+
+def test_a_pattern_that_re2_does_not_read_can_be_mended_too(shop: str, open_page: Open) -> None:
+    unread = quote('pod=~"(a"')
+    page = open_page(f"{shop}/s/shop?query={unread}", expected="400")
+    expect(page.get_by_role("alert")).to_contain_text("the regular expression cannot be read")
+    page.get_by_role("button", name="Remove the filter").click()
+    assert boxes(page)
+
+
+def test_hostile_values_are_text(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    hostile = [
+        windows("s", f"v{at}", BEFORE, pods=1, count=1, zone=value[:200]) for at, value in enumerate(HOSTILE)
+    ]
+    send(running.url, *hostile)
+    page = open_page(f"{running.url}/s/s")
+    field = begin(page, "zone")
+    expect(offered(page)).to_have_count(len(HOSTILE))
+    field.fill("onerror")
+    offered(page).click()
+    expect(page.locator(".chip")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(basis(page)).to_contain_text("1 pod ")
+
+
+def test_thirty_thousand_values_are_searched_as_one_types(serve: Serve, open_page: Open) -> None:
+    running = serve("--flush-seconds", "0.02")
+    (one,) = windows("wide", "1", "main (a.py) 1\n", pods=1, count=1)
+    for start in range(0, 30_000, 1000):
+        named = (f"web-{at:05}" for at in range(start, start + 1000))
+        send(
+            running.url,
+            [replace(one, id=str(ULID()), labels=Labels({"service": "wide", "pod": pod})) for pod in named],
+        )
+    page = open_page(f"{running.url}/s/wide")
+    field = begin(page, "pod")
+    expect(offered(page)).to_have_count(50)
+    expect(page.locator(".offered")).to_contain_text("and 29,950 more: type to narrow them down")
+    field.press_sequentially("web-2999")
+    expect(offered(page)).to_have_count(10)
+    offered(page, name="web-29999").click()
+    expect(basis(page)).to_contain_text("1 pod ")

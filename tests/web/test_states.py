@@ -1,0 +1,380 @@
+"""What a page says while it waits, when the collector is busy, away or another one, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sidelight import __version__
+from sidelight.collector import ui
+from tests.running import ROOT, Collector, collector
+from tests.web.conftest import Open, Serve
+from tests.web.flame import boxes, outline
+from tests.web.profiles import AFTER, BEFORE, WELL, deep_stack, send, windows
+from tests.web.test_accessibility import violations
+
+
+def stopped(running: Collector) -> None:
+    """Let the collector stand still: it is there, and answers nothing."""
+    os.kill(running.running.pid, signal.SIGSTOP)
+
+
+def going(running: Collector) -> None:
+    os.kill(running.running.pid, signal.SIGCONT)
+
+
+def again(tmp_path: Path, running: Collector, **settings: str) -> AbstractContextManager[Collector]:
+    """The collector once more, where it was before."""
+    port = running.url.rsplit(":", 1)[1]
+    return collector(tmp_path, str(tmp_path / "store"), "--listen", f"127.0.0.1:{port}", env=settings)
+
+
+def test_a_slow_answer_is_explained_after_a_moment_and_can_be_given_up(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("slow", "v1", BEFORE))
+    page = open_page(f"{running.url}/s/slow")
+    before = outline(page)
+    stopped(running)
+    try:
+        page.get_by_role("button", name="Wall").click()
+        profile = page.locator(".waiting").filter(has_text="Loading the profile…")
+        expect(profile).to_contain_text("The collector reads what is stored and adds it up.")
+        assert outline(page) == before, "the old picture stays"
+        expect(page.locator(".answer.stale").last).to_be_visible()
+        profile.get_by_role("button", name="Stop waiting").click()
+        expect(page.get_by_role("alert")).to_contain_text("You stopped waiting.")
+    finally:
+        going(running)
+    page.get_by_role("button", name="Try again").click()
+    assert "2 select (selectors.py)" in outline(page)
+
+
+def test_a_collector_that_restarts_is_waited_for_with_the_old_picture(
+    tmp_path: Path, open_page: Open
+) -> None:
+    with collector(tmp_path, str(tmp_path / "store")) as running:
+        send(running.url, windows("back", "v1", BEFORE))
+        page = open_page(f"{running.url}/s/back", expected="net::ERR_")
+        before = outline(page)
+        send(running.url, windows("back", "v2", AFTER, minutes_ago=2))
+        running.running.end()
+    page.get_by_role("button", name="Refresh").click()
+    band = page.locator(".band")
+    expect(band).to_contain_text("The collector does not answer. It may be restarting")
+    expect(band).to_contain_text("What you see is old, from before")
+    expect(page.locator(".answer.stale")).to_have_count(2)
+    assert outline(page) == before
+    page.get_by_role("button", name="Wall").click()
+    expect(page.locator(".waiting").last).to_contain_text("What is shown still answers the question before.")
+    page.go_back()
+    with again(tmp_path, running):
+        expect(band).to_have_count(0, timeout=45_000)
+        expect(page.locator(".viewbar .basis")).to_contain_text("1,620 samples")
+        expect(page.locator(".stale")).to_have_count(0)
+
+
+def test_a_page_that_was_opened_while_nobody_answered_fills_itself(tmp_path: Path, open_page: Open) -> None:
+    with collector(tmp_path, str(tmp_path / "store")) as running:
+        send(running.url, windows("back", "v1", BEFORE))
+        page = open_page(f"{running.url}/services", expected="net::ERR_")
+        link = page.get_by_role("link", name="back", exact=True)
+        expect(link).to_be_visible()
+        running.running.end()
+    link.click()
+    expect(page.locator(".waiting").last).to_contain_text("Waiting for the collector, to load the profile.")
+    with again(tmp_path, running):
+        page.locator("canvas[data-drawn]").wait_for(timeout=45_000)
+    assert boxes(page)
+
+
+def test_a_browser_without_a_network_says_so_and_goes_on_with_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop", expected="net::ERR_")
+    before = outline(page)
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.locator(".band")).to_contain_text("This browser is offline.")
+    assert outline(page) == before
+    page.context.set_offline(False)
+    expect(page.locator(".band")).to_have_count(0)
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+@contextmanager
+def crowded(url: str) -> Iterator[None]:
+    """Others who ask one question after the other, each a new one, so that no place is ever free for long."""
+    enough = threading.Event()
+
+    def ask(who: int) -> None:
+        turn = 0
+        while not enough.is_set():
+            turn += 1
+            at = time.time() - 3600 - turn - who / 10
+            try:
+                with urllib.request.urlopen(f"{url}/api/v1/flamegraph?from={at:.1f}", timeout=30) as answer:
+                    answer.read()
+            except urllib.error.HTTPError as refused:
+                refused.close()
+
+    threads = [threading.Thread(target=ask, args=(who,)) for who in range(6)]
+    for one in threads:
+        one.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        for one in threads:
+            one.join()
+
+
+def test_a_busy_collector_is_asked_again_when_it_said(serve: Serve, open_page: Open) -> None:
+    running = serve("--max-queries", "1", "--max-waiting-queries", "0")
+    send(running.url, windows("busy", "v1", deep_stack(3000), count=20))
+    page = open_page(f"{running.url}/settings", expected="429")
+    with crowded(running.url):
+        # A place may be free for a moment: those who come again will find none.
+        for _ in range(50):
+            page.goto(f"{running.url}/s/busy")
+            page.locator("canvas[data-drawn], .trouble").first.wait_for()
+            if page.locator(".trouble").count():
+                break
+        trouble = page.locator(".trouble").first
+        expect(trouble).to_contain_text("overloaded")
+        expect(trouble).to_contain_text("Asked again by itself in")
+    page.locator("canvas[data-drawn]").wait_for(timeout=45_000)
+    expect(page.locator(".trouble")).to_have_count(0, timeout=45_000)
+
+
+def test_a_proxy_that_brings_the_token_is_the_way_in(tmp_path: Path, serve: Serve, open_page: Open) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("secret\n")
+    running = serve("--read-tokens-file", str(tokens))
+    send(running.url, windows("kept", "v1", BEFORE))
+    page = open_page(f"{running.url}/s/kept", extra_http_headers={"Authorization": "Bearer secret"})
+    assert boxes(page)
+    page = open_page(f"{running.url}/services", expected="401")
+    expect(page.get_by_role("alert")).to_contain_text("only to readers with a token")
+    expect(page.get_by_role("alert")).to_contain_text("through the proxy that signs you in")
+
+
+def test_every_answer_names_the_build_that_the_page_carries(shop: str) -> None:
+    with urllib.request.urlopen(shop, timeout=10) as page:
+        build = page.read().decode().split('name="sidelight-build" content="')[1].split('"')[0]
+        assert "Sidelight-Build" not in page.headers
+    assert build.startswith(f"{__version__}+")
+    once = "services?from=1795000000&until=1795000100"
+    with urllib.request.urlopen(f"{shop}/api/v1/{once}", timeout=10) as answer:
+        assert answer.headers["Sidelight-Build"] == build
+        etag = answer.headers["ETag"]
+    for path, status in ((once, 304), ("services?form=x", 400), ("nothing", 404)):
+        request = urllib.request.Request(f"{shop}/api/v1/{path}", headers={"If-None-Match": etag})
+        with pytest.raises(urllib.error.HTTPError) as told:
+            urllib.request.urlopen(request, timeout=10)
+        assert (told.value.code, told.value.headers["Sidelight-Build"]) == (status, build)
+        told.value.close()
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> str:
+    """A folder with a later release: another version, other pages, and answers that say more."""
+    folder = tmp_path / "newer"
+    shutil.copytree(ROOT / "sidelight", folder / "sidelight", ignore=shutil.ignore_patterns("__pycache__"))
+    built = ui.find()
+    assert built
+    place = next(each for each in ui.PLACES if (each / "index.html").is_file())
+    shutil.copytree(place, folder / "sidelight" / "collector" / "ui", dirs_exist_ok=True)
+    replaced(folder / "sidelight" / "collector" / "ui" / "index.html", "<title>", "<title>Later ")
+    replaced(folder / "sidelight" / "__init__.py", '__version__ = "', '__version__ = "9.')
+    replaced(
+        folder / "sidelight" / "collector" / "api" / "reply.py",
+        "orjson.dumps(answer)",
+        'orjson.dumps({**answer, "unheard_of": {"by": ["older", "pages"]}})',
+    )
+    return str(folder)
+
+
+def replaced(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_pages_older_than_the_collector_go_on_and_offer_to_load_the_new_ones(
+    tmp_path: Path, newer: str, open_page: Open
+) -> None:
+    with collector(tmp_path, str(tmp_path / "store")) as running:
+        send(running.url, windows("shop", "v1", BEFORE))
+        page = open_page(f"{running.url}/s/shop", expected="net::ERR_")
+        before = outline(page)
+        expect(page.locator(".band")).to_have_count(0)
+        running.running.end()
+    with again(tmp_path, running, PYTHONPATH=newer, PYTHONSAFEPATH="1") as later:
+        assert later.get("/api/v1/status")["version"].startswith("9.")
+        page.get_by_role("button", name="Refresh").click()
+        band = page.locator(".band").filter(has_text="The collector has changed")
+        expect(band).to_contain_text("its answers are of 9.")
+        assert outline(page) == before, "fields that older pages do not know change nothing"
+        band.get_by_role("button", name="Not now").click()
+        page.get_by_role("button", name="Refresh").click()
+        expect(page.locator(".stale")).to_have_count(0)
+        expect(band).to_have_count(0)
+        page.get_by_role("link", name="Settings and help").first.click()
+        expect(page.locator(".facts").first).to_contain_text("These pages")
+        page.go_back()
+        page.reload()
+        assert outline(page) == before
+        expect(page.locator(".band")).to_have_count(0)
+        page.get_by_role("link", name="Settings and help").first.click()
+        expect(page.locator(".facts").first).to_contain_text("9.")
+
+
+def test_the_offer_to_load_again_loads_the_new_pages(tmp_path: Path, newer: str, open_page: Open) -> None:
+    with collector(tmp_path, str(tmp_path / "store")) as running:
+        page = open_page(f"{running.url}/settings", expected="net::ERR_")
+        own = page.locator("meta[name=sidelight-build]").get_attribute("content")
+        running.running.end()
+    with again(tmp_path, running, PYTHONPATH=newer, PYTHONSAFEPATH="1"):
+        page.get_by_role("link", name="Services").click()
+        page.get_by_role("button", name="Load again").click(timeout=45_000)
+        expect(page.locator(".band")).to_have_count(0)
+        assert page.locator("meta[name=sidelight-build]").get_attribute("content") != own
+
+
+def test_a_service_that_went_silent_is_called_so_with_what_to_check(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/unversioned")
+    said = page.locator(".notices").filter(has_text="Last seen")
+    expect(said).to_contain_text("nothing newer has arrived")
+    expect(said).to_contain_text("/readyz")
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    expect(page.locator(".notices").filter(has_text="Last seen")).to_have_count(0)
+
+
+def test_an_empty_page_knows_when_the_service_was_seen_last(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/unversioned?from=-5m")
+    expect(page.locator(".zero")).to_contain_text("It was last seen 40 min ago")
+    page.get_by_role("button", name="Look at the last hour of it").click()
+    assert boxes(page)
+    page.goto(f"{shop}/s/nobody")
+    expect(page.locator(".zero")).to_contain_text("Nothing has come of a service of this name in 30 days.")
+
+
+def test_truncated_stacks_are_counted_in_the_line_and_explained(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("cut", "v1", BEFORE, quality=replace(WELL, truncated=21)))
+    page = open_page(f"{running.url}/s/cut")
+    line = page.locator(".viewbar .basis")
+    expect(line).to_contain_text("10.0 % truncated stacks")
+    line.get_by_text("why?").click()
+    expect(line).to_contain_text("--max-depth")
+
+
+def test_what_could_not_be_read_is_said_on_the_page(serve: Serve, tmp_path: Path, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("part", "v1", BEFORE))
+    send(running.url, windows("part", "v2", AFTER))
+    segments = sorted((tmp_path / "store").rglob("stacks*"))
+    damaged = next(path for path in segments if path.is_file())
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    page = open_page(f"{running.url}/s/part")
+    expect(page.locator(".notices").last).to_contain_text(
+        "1 stored segment could not be read: what you see is too low"
+    )
+
+
+def test_the_settings_say_what_this_collector_is(serve: Serve, open_page: Open, axe: str) -> None:
+    running = serve("--retention-raw-days", "9", "--retention-hour-days", "20", "--retention-day-days", "21")
+    page = open_page(running.url)
+    page.get_by_role("link", name="Settings and help").first.click()
+    expect(page.get_by_role("heading", name="Settings and help")).to_be_visible()
+    facts = page.locator(".facts").first
+    expect(facts).to_contain_text("directory: answers")
+    expect(facts).to_contain_text("9 days as they came, 20 days by the hour, 21 days by the day")
+    expect(page.get_by_text("walk the frames")).to_have_count(2)  # on the page, and in the dialog
+    page.get_by_role("button", name="Dark", exact=True).click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert violations(page, axe) == []
+    page.get_by_role("button", name="Light", exact=True).click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    assert violations(page, axe) == []
+    page.locator(".settings").get_by_label("Single-key shortcuts on").uncheck()
+    page.get_by_role("link", name="Services").click()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert "keys=0" in page.url
+    assert "theme=light" in page.url
+    with urllib.request.urlopen(f"{running.url}/assets/licences.txt", timeout=10) as licences:
+        assert b"preact" in licences.read()
+
+
+def test_before_the_first_profile_there_is_a_command_for_each_place(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    page = open_page(running.url, permissions=["clipboard-read", "clipboard-write"])
+    expect(page.locator(".checks")).to_contain_text("the collector's API answers (version")
+    expect(page.locator(".checks")).to_contain_text("no sidecar seen yet")
+    for name, words in (("kubectl", "kubectl debug POD"), ("Helm", 'include "sidelight.sidecar"')):
+        page.get_by_role("button", name=name).click()
+        expect(page.locator(".command").first).to_contain_text(words)
+        page.get_by_role("button", name="Copy", exact=True).first.click()
+        expect(page.locator(".toast")).to_have_text("Command copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert words in copied
+        assert running.url in copied
+
+
+STATES = {
+    "busy with filters": "/s/shop?query=version%3D%22v2%22",
+    "nothing seen": "/s/nobody",
+    "a filter that cannot be read": "/s/shop?query=pod%3D",
+    "stale": "/s/unversioned",
+    "settings": "/settings",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_breaks_no_rule(shop: str, open_page: Open, axe: str, name: str, theme: str) -> None:
+    url = shop + STATES[name]
+    page = open_page(f"{url}{'&' if '?' in url else '?'}theme={theme}", expected="400")
+    expect(page.locator(".card, .panel").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert violations(page, axe) == []
+
+
+def test_the_parts_that_open_break_no_rule_and_fit_a_phone(shop: str, open_page: Open, axe: str) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&a=version%3Av1")
+    page.set_viewport_size({"width": 360, "height": 800})
+    boxes(page)
+    page.get_by_role("button", name="+ filter").click()
+    page.get_by_label("Label", exact=True).select_option("pod")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_be_visible()
+    assert violations(page, axe) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("slider").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(page.get_by_role("group", name="Chosen range")).to_be_visible()
+    page.locator(".flag").first.focus()
+    assert violations(page, axe) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert small(page) == []
+
+
+def small(page: Page) -> list[str]:
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('button, .button, summary, select, input, nav a')]
+            .filter(at => at.checkVisibility() && at.getBoundingClientRect().height < 24)
+            .map(at => at.outerHTML)"""
+    )
+    return found

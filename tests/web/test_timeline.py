@@ -1,0 +1,216 @@
+"""The timeline: what was seen when, ranges chosen on it, and sides of a comparison made of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import FloatRect, Locator, Page, expect
+
+from tests.running import collector, eventually
+from tests.web.conftest import Open, Serve
+from tests.web.flame import boxes
+from tests.web.profiles import AFTER, BEFORE, send, windows
+
+GOLDEN = Path(__file__).parent.parent / "collector" / "golden"
+
+
+def given(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def basis(page: Page) -> Locator:
+    return page.locator(".viewbar .basis")
+
+
+def chart(page: Page) -> FloatRect:
+    """Where the chart is, once nothing moves it any more."""
+    boxes(page)
+    area = page.get_by_role("slider").bounding_box()
+    assert area
+    return area
+
+
+def drag(page: Page, start: float, end: float) -> None:
+    """Brush from one part of the chart's width to another."""
+    area = chart(page)
+    at = area["y"] + area["height"] / 3
+    page.mouse.move(area["x"] + area["width"] * start, at)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * end, at + 5, steps=4)
+    page.mouse.up()
+
+
+def test_a_brushed_range_is_zoomed_to_and_come_back_from(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    drag(page, 0.85, 0.998)
+    chosen = page.get_by_role("group", name="Chosen range")
+    expect(chosen).to_contain_text("960 samples")
+    assert "from" not in given(page)
+    chosen.get_by_role("button", name="Zoom to range").click()
+    expect(basis(page)).to_contain_text("960 samples")
+    expect(chosen).to_have_count(0)
+    page.get_by_role("button", name="back to last hour").click()
+    expect(basis(page)).to_contain_text("1,620 samples")
+    expect(page.get_by_role("button", name="back to last hour")).to_have_count(0)
+
+
+def test_the_keyboard_walks_chooses_zooms_and_lets_go(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("nothing was watched"))
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("chosen 20.* to 20"))
+    expect(page.get_by_role("group", name="Chosen range")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("group", name="Chosen range")).to_have_count(0)
+    page.keyboard.press("End")
+    for _ in range(4):
+        page.keyboard.press("Shift+PageUp")
+    page.keyboard.press("Enter")
+    expect(basis(page)).to_contain_text("960 samples")
+    assert given(page)["from"][0].endswith("Z")
+
+
+def test_a_flag_begins_a_comparison_and_a_second_side_ends_the_choice(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    page.locator(".flag").filter(has_text="v1").click()
+    page.get_by_role("group", name="Chosen versions").get_by_role("button", name="as side A").click()
+    expect(page.locator(".tray")).to_contain_text("v1")
+    expect(page.locator(".tray")).to_contain_text("choose side B the same way")
+    page.locator(".flag").filter(has_text="v2").click()
+    page.get_by_role("group", name="Chosen versions").get_by_role("button", name="as side B").click()
+    expect(page.locator(".verdict")).to_contain_text("B takes 45.5 % more CPU time than A")
+    assert (given(page)["a"], given(page)["b"]) == (["version:v1"], ["version:v2"])
+
+
+def test_times_are_sides_too_and_a_filter_by_version_comes_along(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v1%22%2C%20pod!%3D%22x%22")
+    drag(page, 0.4, 0.6)
+    page.get_by_role("button", name="as side A").click()
+    page.get_by_role("link", name="compare with everything shown").click()
+    expect(page.locator(".verdict")).to_contain_text("no difference beyond counting noise")
+    there = given(page)
+    assert there["a"] == there["b"] == ['match:version="v1"']
+    assert there["query"] == ['pod!="x"']
+    assert there["a_from"][0] < there["a_until"][0]
+    assert "b_from" not in there
+
+
+def test_a_side_can_be_forgotten(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?a=version%3Av1")
+    boxes(page)
+    page.get_by_role("button", name="Forget side A").click()
+    expect(page.locator(".tray")).to_have_count(0)
+    assert "a" not in given(page)
+
+
+def touch(page: Page, moves: list[tuple[float, float]]) -> None:
+    """One finger: down at the first place, along the others, up."""
+    fingers = page.context.new_cdp_session(page)
+    for at, (x, y) in enumerate(moves):
+        kind = "touchMove" if at else "touchStart"
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+    fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_brushes_sideways_and_scrolls_up_and_down(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop", has_touch=True)
+    page.set_viewport_size({"width": 390, "height": 500})
+    area = chart(page)
+    y = area["y"] + 40
+    left, right = area["x"] + area["width"] * 0.4, area["x"] + area["width"] * 0.7
+    touch(page, [(left + (right - left) * part / 8, y) for part in range(9)])
+    expect(page.get_by_role("group", name="Chosen range")).to_contain_text("660 samples")
+    assert page.evaluate("scrollY") == 0
+    page.get_by_role("button", name="Clear").click()
+    touch(page, [(left, y - 10 * part) for part in range(12)])
+    eventually("the page has scrolled", lambda: page.evaluate("scrollY") > 20)
+    expect(page.get_by_role("group", name="Chosen range")).to_have_count(0)
+
+
+def test_time_in_which_nothing_was_seen_is_a_gap_and_not_zero(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    timeline = page.get_by_role("region", name="Timeline", exact=True)
+    expect(timeline.locator(".gap-band")).to_have_count(3)
+    expect(timeline.locator("svg")).to_contain_text("nothing seen")
+    expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("3 gaps"))
+    timeline.get_by_text("Timeline as a table").click()
+    expect(timeline).to_contain_text("Nothing was watched:")
+
+
+def crossing(page: Page) -> list[Any]:
+    """Pairs of flags that lie over each other."""
+    found: list[Any] = page.evaluate(
+        """() => {
+            const flags = [...document.querySelectorAll('.flag')]
+                .map(at => [at.textContent, at.getBoundingClientRect()]);
+            const over = (p, q) => p.left < q.right - .5 && q.left < p.right - .5
+                && p.top < q.bottom - .5 && q.top < p.bottom - .5;
+            return flags.flatMap(([a, p], i) =>
+                flags.slice(i + 1).filter(([, q]) => over(p, q)).map(([b]) => [a, b]));
+        }"""
+    )
+    return found
+
+
+def test_many_deployments_stay_legible_and_none_is_lost(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    deployments = [
+        windows(
+            "busy", f"2026.11.{at:02}-{'x' * (at * 3)}", BEFORE, pods=1, count=1, minutes_ago=50 - at * 1.3
+        )
+        for at in range(30)
+    ]
+    send(running.url, *deployments)
+    page = open_page(f"{running.url}/s/busy")
+    boxes(page)
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            """width => innerWidth === width && Math.abs(document.querySelector('.chart').clientWidth
+                - document.querySelector('.chart svg').clientWidth) < 1""",
+            arg=width,
+        )
+        assert crossing(page) == []
+        labels = page.locator(".flag").all_inner_texts()
+        shared = [re.search(r"\+(\d+)$", label) for label in labels]
+        assert len(labels) + sum(int(more[1]) for more in shared if more) == 30
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.locator(".flag").filter(has_text="+").first.click()
+    more = re.search(r"\+(\d+)$", page.locator(".flag[aria-pressed=true]").inner_text())
+    assert more
+    expect(page.get_by_role("group", name="Chosen versions").locator("p")).to_have_count(int(more[1]) + 1)
+
+
+def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, open_page: Open) -> None:
+    shutil.copytree(GOLDEN / "store-1-levels", tmp_path / "store")
+    with collector(tmp_path, str(tmp_path / "store"), "--role", "serve") as running:
+        answer = running.get("/api/v1/services?from=1790000000&until=1796000000")
+        coarse = next(each for each in answer["basis"]["resolutions"] if each["resolution"] == "day")
+        service = answer["services"][0]["service"]
+        around = f"from={coarse['from'] - 86400:.0f}&until={coarse['until'] + 86400:.0f}"
+        page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
+        expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text(
+            "kept by the day until"
+        )
+        expect(page.locator(".notices").last).to_contain_text("are kept added up by the day")
+
+
+def test_the_next_version_is_compared_whatever_was_compared_before(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("s", "1", BEFORE, minutes_ago=40), windows("s", "2", AFTER, minutes_ago=20))
+    page = open_page(f"{running.url}/s/s?a=match%3A&a_from=-2h&a_until=-1h")
+    boxes(page)
+    page.get_by_role("link", name="Compare with previous version").click()
+    expect(page.locator(".verdict")).to_contain_text("B takes 45.5 % more CPU time than A")
+    assert "a_from" not in given(page)
