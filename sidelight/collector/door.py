@@ -109,7 +109,12 @@ class Tokens:
 
 
 def access_of(method: str, route: str) -> Access:
-    """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise."""
+    """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise.
+
+    Links tell what somebody looked at, so they are for readers, who also may make them.
+    """
+    if route.startswith("/l/") or route == "/api/v1/links":
+        return Access.READ
     if not route.startswith("/api/"):
         return Access.OPEN
     return Access.READ if method in ("GET", "HEAD", "OPTIONS") else Access.WRITE

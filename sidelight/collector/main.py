@@ -18,7 +18,7 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
-from sidelight.collector import crew, kernel, ui
+from sidelight.collector import crew, kernel, links, ui
 from sidelight.collector.activity import Activity
 from sidelight.collector.admit import Admission
 from sidelight.collector.api.routes import routes as api_routes
@@ -201,6 +201,8 @@ async def serve(
         interval_seconds=settings.retention_interval_seconds,
         revisit=compaction.revisit,
     )
+    link_rules = links.LinkRules(settings.links, settings.link_days, settings.max_link_bytes)
+    kept_links, built = links.Links(store, link_rules), ui.find()
     app = build_app(
         [
             *ingest.routes(),
@@ -209,8 +211,10 @@ async def serve(
                 activity,
                 store.kind,
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
+                page=built.offline if built else None,
             ),
-            *ui.routes(settings.path_prefix, ui.find()),
+            *links.routes(kept_links, link_rules, settings.path_prefix),
+            *ui.routes(settings.path_prefix, built),
         ]
         if serves
         else [],
@@ -251,6 +255,9 @@ async def serve(
                 roots.create_task(
                     outlive(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
                 )
+            if tends and settings.link_days:
+                sweeping = links.sweep(kept_links, stop, settings.retention_interval_seconds)
+                roots.create_task(outlive(stop, "links", sweeping), name="delete links whose time is over")
             if serves:
                 roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
             await stop.wait()
@@ -382,4 +389,5 @@ def query_limits(settings: Settings) -> QueryLimits:
         max_nodes=settings.max_nodes,
         max_points=settings.max_points,
         max_rows=settings.max_rows,
+        max_export_frames=settings.max_export_frames,
     )

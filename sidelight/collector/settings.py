@@ -28,6 +28,8 @@ _AT_LEAST_ONE = (
     "max_nodes",
     "max_points",
     "max_rows",
+    "max_export_frames",
+    "max_link_bytes",
 )
 
 _CENTURY_DAYS = 36_525
@@ -37,6 +39,7 @@ _AT_MOST = {
     "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
+    "link_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
 }
 """Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
@@ -204,6 +207,13 @@ class Settings:
     )
     max_points: int = setting(5_000, "most steps of a timeline", read=whole, metavar="COUNT")
     max_rows: int = setting(100_000, "most rows of a table of functions", read=whole, metavar="COUNT")
+    max_export_frames: int = setting(
+        10_000_000, "most frames of all stacks of an export together", read=whole, metavar="COUNT"
+    )
+
+    links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
+    link_days: int = setting(400, "whole days a link is kept after it was last made; 0: for ever", read=whole)
+    max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
 
     max_worker_deaths: int = setting(
         5,
