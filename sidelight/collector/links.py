@@ -19,7 +19,7 @@ from base64 import b32encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, NoReturn
+from typing import Final
 
 import structlog
 from aiohttp import web
@@ -38,7 +38,7 @@ RENEW_SECONDS: Final = DAY_SECONDS
 """A link that is made again is written again, once it is so old."""
 
 _ID: Final = re.compile(r"[a-z2-7]{16}")
-_PAGE: Final = re.compile(r"/(?:services|s/[^/?]+(?:/[^/?]+)?|captures(?:/[^/?]+)?|settings)?(?:\?[^#]*)?")
+_PAGE: Final = re.compile(r"/(?:services|s/[^/?#]+(?:/[^/?#]+)?|captures(?:/[^/?#]+)?|settings)?(?:\?[^#]*)?")
 _PLAIN: Final = re.compile(r"[!-~]+")
 """Addresses are ASCII without blanks: all else stands in them percent-encoded."""
 
@@ -161,16 +161,16 @@ def routes(links: Links, rules: LinkRules, path_prefix: str = "") -> list[web.Ro
         name = await asyncio.to_thread(links.keep, path)
         return web.json_response({"id": name, "path": f"/l/{name}"}, headers={"Cache-Control": "no-store"})
 
-    async def follow(request: web.Request) -> NoReturn:
+    async def follow(request: web.Request) -> web.Response:
         path = await asyncio.to_thread(links.path, request.match_info["id"]) if rules.on else None
         if path is None:
             kept = f" Links are kept {rules.days} days." if rules.days else ""
             raise NotFound(
                 "there is no such link here", hint=f"Ask whoever shared it for the long address.{kept}"
             )
-        raise web.HTTPSeeOther(
-            f"{path_prefix}{path}", headers={"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
-        )
+        # Byte for byte: aiohttp's own redirect would write the address anew.
+        headers = {"Location": f"{path_prefix}{path}", "Cache-Control": "no-store"}
+        return web.Response(status=303, headers=headers)
 
     return [web.post(PATH, keep), web.get("/l/{id}", follow)]
 

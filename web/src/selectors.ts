@@ -21,9 +21,17 @@ export function sideName(side: string): string {
   return side.startsWith("match:") ? side.slice(6) || "everything" : "everything";
 }
 
+const MATCHERS = /[\w.]+\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"/g;
+
+/** What tells selectors apart: of each the matchers that not all of them have. */
+export function apart(selectors: readonly string[]): string[] {
+  const each = selectors.map((selector): readonly string[] => selector.match(MATCHERS) ?? []);
+  return each.map((own) => own.filter((matcher) => !each.every((others) => others.includes(matcher))).join(", ") || "everything");
+}
+
 /** A query without its matchers of one label, so that the label can be chosen elsewhere. */
 export function without(query: string, label: string): string {
-  const matchers = query.match(/[\w.]+\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"/g) ?? [];
+  const matchers = query.match(MATCHERS) ?? [];
   const others = matchers.filter((matcher) => !new RegExp(`^${label}\\s*[=!]`).test(matcher));
   return others.length === matchers.length ? query : joined(...others);
 }

@@ -28,7 +28,7 @@ export async function ask<Answer>(url: string, signal: AbortSignal): Promise<Ans
   throw await failureOf(response);
 }
 
-async function failureOf(response: Response): Promise<Failure> {
+export async function failureOf(response: Response): Promise<Failure> {
   if (response.status === 401) {
     return new Failure("unauthorized", "This collector shows profiles only to readers with a token.",
       "A browser sends no token by itself: open these pages through the proxy that signs you in. The page on operations says how to set one up.");

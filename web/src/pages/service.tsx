@@ -27,7 +27,8 @@ export function Service({ turn }: { turn: number }) {
   const now = Date.now() / 1000;
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { ...scope, step: String(stepSeconds(range, now)) }));
-  const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, lines: here.lines ? "1" : "0", nodes: here.nodes }));
+  const question = ["flamegraph", { ...scope, lines: here.lines ? "1" : "0", nodes: here.nodes }] as const;
+  const flame = useAnswer<FlameAnswer>(apiUrl(...question));
   useEffect(() => {
     if (turn === 0) return;
     timeline.again();
@@ -39,7 +40,7 @@ export function Service({ turn }: { turn: number }) {
         <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
         <Previous timeline={timeline.answer} />
         <Link to={onPage(here, "depth", { a: "", b: "" })} class="button">Stack depth</Link>
-        <Share />
+        <Share question={question} answered={flame.current ? flame.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
       {!flame.failure && <Show asked={timeline} what="the timeline">
@@ -76,7 +77,7 @@ function Profile({ answer }: { answer: FlameAnswer }) {
           {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
         </BasisLine>
         <span class="gap" />
-        <Exports side={side} name={service} />
+        <Exports side={side} name={service} drawn={answer.level.length + answer.pruned.nodes} />
       </div>
       <QualityLine of={side} />
       <Pruned pruned={answer.pruned} />

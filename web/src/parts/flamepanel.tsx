@@ -4,7 +4,7 @@ import { describe, packageLegend, sentence } from "../flame/pictures.ts";
 import { countBefore, markChanges, type Reading } from "../flame/reading.ts";
 import { matchedShare, nextHit, search, searchable } from "../flame/search.ts";
 import { pathTo } from "../flame/tree.ts";
-import { change, place } from "../location.ts";
+import { change, OFFLINE, place } from "../location.ts";
 import { percent, plural } from "../numbers.ts";
 import { copy, CopyButton } from "./copying.tsx";
 import { Toggle } from "./basics.tsx";
@@ -109,7 +109,7 @@ function Tools({ matched, step, focused }: {
       <span class="gap" />
       <Toggle on={invert} title="i" flip={() => change({ invert: !invert, focus: "" })}>Inverted</Toggle>
       <Toggle on={collapse} title="r: a function directly below itself is drawn once" flip={() => change({ collapse: !collapse })}>Collapse recursion</Toggle>
-      <Toggle on={lines} title="Tell a function's lines apart" flip={() => change({ lines: !lines, focus: "" })}>Lines</Toggle>
+      {!OFFLINE && <Toggle on={lines} title="Tell a function's lines apart" flip={() => change({ lines: !lines, focus: "" })}>Lines</Toggle>}
       <button type="button" disabled={!focused} title="Esc" onClick={() => change({ focus: "" })}>Whole graph</button>
     </div>
   );

@@ -1,6 +1,6 @@
 import { change, place, PREFIX } from "../location.ts";
 
-const KEYS: readonly (readonly [string, string])[] = [
+export const KEYS: readonly (readonly [string, string])[] = [
   ["/", "search the frames"],
   ["n  N", "next and previous match"],
   ["← → ↑ ↓", "walk the frames (graph focused): siblings, caller, widest callee"],
