@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sidelight.client import NOT_A_COLLECTOR, Client, Unreachable, read_token
 from sidelight.settings import joined, one_of, parse, positive, setting, whole
-from sidelight.stacks.about import moment
+from sidelight.stacks.about import moment, plural
 from sidelight.stacks.cells import fit, visible, width
 from sidelight.stacks.changes import (
     Change,
@@ -181,8 +181,7 @@ class Compared:
             lines += _table(self.rows, settings.by)
         left = self.functions - len(self.rows)
         if left > 0:
-            plural = "function" if left == 1 else "functions"
-            lines += ["", f"{left:,} more {plural}: --limit {self.functions} lists all."]
+            lines += ["", f"{plural(left, 'more function')}: --limit {self.functions} lists all."]
         return "\n".join(lines) + "\n"
 
     def notes(self) -> list[str]:
@@ -228,7 +227,7 @@ def _name(function: str, file: str) -> str:
 
 def _side_line(name: str, side: Any) -> str:
     span = " until ".join(moment(round(side[edge] * 1e9)) for edge in ("from", "until"))
-    counted = f"{side['samples']:,} samples · {side['pods']:,} pods · {side['windows']:,} windows"
+    counted = " · ".join(plural(side[f"{what}s"], what) for what in ("sample", "pod", "window"))
     return f"{name}  {visible(side['selector'])}  {span}  {counted}"
 
 

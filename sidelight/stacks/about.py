@@ -31,7 +31,8 @@ class AboutSide:
     @property
     def counted(self) -> str:
         """What was counted, in words."""
-        return f"{self.samples:,} samples of {self.pods:,} pods in {self.windows:,} windows"
+        pods, windows = plural(self.pods, "pod"), plural(self.windows, "window")
+        return f"{plural(self.samples, 'sample')} of {pods} in {windows}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,11 @@ def _told(side: AboutSide) -> Mapping[str, object]:
         "seconds": side.seconds,
         "pod_seconds": side.pod_seconds,
     }
+
+
+def plural(number: int, word: str) -> str:
+    """A number and what it counts."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def moment(ns: int) -> str:

@@ -52,7 +52,7 @@ def test_a_side_that_was_not_watched_has_no_rate() -> None:
 def test_a_table_can_say_what_it_stands_on() -> None:
     rows = read(write_csv([], ONE, says=True))
     assert rows[0] == ["# =title"]
-    assert any("10 samples of 1 pods" in row[0] for row in rows)
+    assert any("10 samples of 1 pod in 1 window" in row[0] for row in rows)
     assert all(row[0].startswith("#") for row in rows[:-1])
 
 

@@ -53,7 +53,7 @@ def headers_of(made: Exported, wanted: str) -> Mapping[str, str]:
     about = made.about
     for at, side in enumerate(about.sides):
         who = "AB"[at] + "-" if len(about.sides) > 1 else ""
-        told[f"Sidelight-{who}Query"] = quote(side.query, safe=" !#$&'()*+,/:;<=>?@[]^`{|}~\"")
+        told[f"Sidelight-{who}Query"] = quote(side.query, safe=" !#$&'()*+,/:;<=>?@[\\]^`{|}~\"")
         told[f"Sidelight-{who}From"] = moment(side.from_ns)
         told[f"Sidelight-{who}Until"] = moment(side.until_ns)
     told["Sidelight-Type"] = about.type
