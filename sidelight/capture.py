@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sidelight.client import Client, Refused, Unreachable
-from sidelight.export import token
+from sidelight.client import Client, Refused, Unreachable, read_token
 from sidelight.settings import BadSetting, parse, positive, setting, whole
 from sidelight.stacks.errors import SidelightError
 
@@ -84,7 +83,7 @@ def run(argv: Sequence[str]) -> int:
     default = [f"--collector={address}"] if address else []
     settings = parse(CaptureSettings, "capture", DESCRIPTION, [*default, *argv], None)
     client = Client(
-        settings.collector, token=token(settings.token_file), timeout_seconds=settings.timeout_seconds
+        settings.collector, token=read_token(settings.token_file), timeout_seconds=settings.timeout_seconds
     )
     if settings.what == "list":
         return _list(client, settings)

@@ -33,8 +33,12 @@ COMMANDS = {
     "doctor": Command(
         "sidelight.collector.doctor.command", "check a store, and mend what is safe to mend", "collector"
     ),
-    "export": Command("sidelight.export", "write a stored profile as folded text, speedscope or SVG", ""),
+    "export": Command(
+        "sidelight.export", "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML", ""
+    ),
+    "compare": Command("sidelight.compare", "say what takes more or less time in B than in A", ""),
     "capture": Command("sidelight.capture", "sample a service's pods now, through the collector", ""),
+    "ask": Command("sidelight.ask", "write the JSON answer of any path of the collector's API", ""),
     "record": Command("sidelight.local.record", "record a running process, or a program, to a file", ""),
     "top": Command("sidelight.local.top", "show live what a running process is doing", ""),
     "demo": Command(

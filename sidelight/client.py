@@ -11,9 +11,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from sidelight import __version__
+from sidelight.settings import BadSetting
 from sidelight.stacks.errors import Reason, SidelightError
 
 CHUNK_BYTES: Final = 1 << 16
@@ -127,6 +129,19 @@ class Client:
                 f"no answer from {self._url}: {cause or type(error).__name__}",
                 hint="Check the address, that the collector runs, and that it can be reached from here.",
             ) from error
+
+
+def read_token(file: Path | None) -> str:
+    """The bearer token in a file, empty without a file. Raises BadSetting."""
+    if file is None:
+        return ""
+    try:
+        found = file.read_text("utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"cannot read the token in {file}: {error}", hint="Check --token-file.") from error
+    if not found:
+        raise BadSetting(f"there is no token in {file}", hint="Check --token-file.")
+    return found
 
 
 _FAILURES: Final = (

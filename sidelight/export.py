@@ -1,35 +1,28 @@
-"""`sidelight export`: a stored profile on standard output, as folded text, speedscope JSON or SVG."""
+"""`sidelight export`: a stored profile, or two sides of one, in any format that the collector has."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidelight.client import NOT_A_COLLECTOR, Answer, Client, Unreachable
-from sidelight.settings import BadSetting, joined, parse, positive, setting
+from sidelight.client import NOT_A_COLLECTOR, Answer, Client, Unreachable, read_token
+from sidelight.settings import BadSetting, joined, one_of, parse, positive, setting
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.errors import SidelightError
+from sidelight.stacks.selectors import side_matchers
 
 DESCRIPTION: Final = (
-    "Write the profile of the windows that a selector matches to standard output, "
-    "added up by the collector over a range of time."
+    "Write the profile of the windows that a selector matches to standard output, added up by the collector "
+    "over a range of time. With --a and --b, each version:VERSION or matchers, folded text, CSV and HTML "
+    "have two sides."
 )
-FORMATS: Final = ("folded", "speedscope", "svg")
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    """Reads one of a few words."""
-
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
-        return text
-
-    return read
+FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
+TWO_SIDED: Final = ("folded", "csv", "html")
+SWITCHES: Final = ("lines", "states", "about")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +33,34 @@ class ExportSettings:
         "", 'which windows, as Prometheus matchers: \'{service="shop", version=~"2026.*"}\'', positional=True
     )
     collector: str = setting("", "the collector's address", required=True, metavar="URL")
-    format: str = setting("folded", "folded, speedscope or svg", read=one_of(*FORMATS))
+    format: str = setting("folded", "folded, speedscope, pprof, csv, svg or html", read=one_of(*FORMATS))
     type: str = setting("wall", "wall, cpu or gil", read=one_of(*(kind.value for kind in ProfileType)))
     from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
     until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
-    lines: bool = setting(default=False, help="tell frames apart by line")
+    a: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
+    b: str = setting("", "the second of them", metavar="SIDE")
+    a_from: str = setting("", "first moment of A alone", metavar="TIME")
+    a_until: str = setting("", "end of A alone", metavar="TIME")
+    b_from: str = setting("", "first moment of B alone", metavar="TIME")
+    b_until: str = setting("", "end of B alone", metavar="TIME")
+    lines: bool | None = setting(None, "tell frames apart by line (default: pprof only)", switch=True)
     states: bool = setting(default=True, help="folded: write [idle] and [gil] as last frames")
+    about: bool = setting(default=False, help="folded, csv: first lines that say what the file stands on")
+    nodes: str = setting("", "speedscope, html: call paths to keep, the heaviest; or all", metavar="COUNT")
     token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
     timeout_seconds: float = setting(60.0, "after which an answer is given up", read=positive)
+
+    @property
+    def two(self) -> bool:
+        """Whether there are two sides."""
+        return any((self.a, self.b, self.a_from, self.a_until, self.b_from, self.b_until))
+
+    def __post_init__(self) -> None:
+        if self.two and self.format not in TWO_SIDED:
+            raise BadSetting(
+                f"--format {self.format} has one side",
+                hint=f"Export each side by its own selector, or take one of {', '.join(TWO_SIDED)}.",
+            )
 
 
 class OutputFailed(SidelightError):
@@ -57,11 +70,10 @@ class OutputFailed(SidelightError):
 def run(argv: Sequence[str]) -> int:
     """Export once; 0 when something or nothing matched. Raises SidelightError for the rest."""
     settings = parse(ExportSettings, "export", DESCRIPTION, joined(argv), os.environ)
-    client = Client(
-        settings.collector, token=token(settings.token_file), timeout_seconds=settings.timeout_seconds
-    )
+    token = read_token(settings.token_file)
+    client = Client(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
     try:
-        with client.stream("export", parameters(settings)) as answer:
+        with client.stream("export/compare" if settings.two else "export", parameters(settings)) as answer:
             if "Sidelight-Windows" not in answer.headers:
                 raise Unreachable(f"{settings.collector} answered no profile", hint=NOT_A_COLLECTOR)
             notes = list(remarks(answer, settings))
@@ -82,29 +94,26 @@ def run(argv: Sequence[str]) -> int:
 
 
 def parameters(settings: ExportSettings) -> Mapping[str, str]:
-    """The query of the request."""
-    return {
+    """The query of the request; what is left to the collector is left out."""
+    given = {
         "query": settings.selector,
         "from": settings.from_,
         "until": settings.until,
         "type": settings.type,
         "format": settings.format,
-        "lines": "1" if settings.lines else "0",
-        "states": "1" if settings.states else "0",
+        "nodes": settings.nodes,
+        "baseline_from": settings.a_from,
+        "baseline_until": settings.a_until,
+        "comparison_from": settings.b_from,
+        "comparison_until": settings.b_until,
     }
-
-
-def token(file: Path | None) -> str:
-    """The bearer token in a file, empty without one."""
-    if file is None:
-        return ""
-    try:
-        found = file.read_text("utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"cannot read the token in {file}: {error}", hint="Check --token-file.") from error
-    if not found:
-        raise BadSetting(f"there is no token in {file}", hint="Check --token-file.")
-    return found
+    words = {name: text for name, text in given.items() if text}
+    if settings.two:
+        words |= {"baseline": side_matchers(settings.a), "comparison": side_matchers(settings.b)}
+    for name in SWITCHES:
+        if (on := getattr(settings, name)) is not None:
+            words[name] = "1" if on else "0"
+    return words
 
 
 def remarks(answer: Answer, settings: ExportSettings) -> Iterable[str]:

@@ -19,6 +19,7 @@ from sidelight.stacks.errors import Reason, SidelightError
 
 T = TypeVar("T")
 _NEGATIVE: Final = re.compile(r"-\d.*", re.ASCII)
+_EDGE: Final = re.compile(r"--(?:[ab]-)?(?:from|until)")
 
 
 class BadSetting(SidelightError):
@@ -97,7 +98,7 @@ def joined(argv: Sequence[str]) -> list[str]:
     """The arguments with `--from -15m` as one word: argparse would take -15m for an option."""
     words: list[str] = []
     for word in argv:
-        if words and words[-1] in ("--from", "--until") and _NEGATIVE.fullmatch(word):
+        if words and _EDGE.fullmatch(words[-1]) and _NEGATIVE.fullmatch(word):
             words[-1] += f"={word}"
         else:
             words.append(word)
@@ -180,6 +181,17 @@ def _read(field: dataclasses.Field[Any], given: object, origin: str) -> object:
         return read(given)
     except ValueError as error:
         raise BadSetting(f"{origin}: {error}", hint="See --help for what it takes.") from error
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Reads one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
+        return text
+
+    return read
 
 
 def seconds(text: str) -> float:

@@ -119,7 +119,10 @@ def access_of(method: str, route: str) -> Access:
     """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise.
 
     Captures are started and ended by people, and what is put below them comes from those who write.
+    Links tell what somebody looked at, so they are for readers, who also may make them.
     """
+    if route.startswith("/l/") or route == "/api/v1/links":
+        return Access.READ
     if not route.startswith("/api/"):
         return Access.OPEN
     if route.startswith("/api/v1/captures") and method in ("POST", "DELETE"):

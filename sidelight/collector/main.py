@@ -18,7 +18,7 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
-from sidelight.collector import crew, kernel, ui
+from sidelight.collector import crew, kernel, links, ui
 from sidelight.collector.activity import Activity
 from sidelight.collector.admit import Admission
 from sidelight.collector.api.routes import routes as api_routes
@@ -210,7 +210,8 @@ async def serve(
         expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
     )
     captures = capture_routes(settings, engine, shelf, metrics)
-    pages = ui.find() if serves else None
+    link_rules = links.LinkRules(settings.links, settings.link_days, settings.max_link_bytes)
+    kept_links, pages = links.Links(store, link_rules), ui.find() if serves else None
     app = build_app(
         [
             *ingest.routes(),
@@ -220,8 +221,10 @@ async def serve(
                 store.kind,
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
                 kept=settings.retention_days,
+                page=pages.offline if pages else None,
             ),
             *(captures.routes() if settings.captures else captures_off()),
+            *links.routes(kept_links, link_rules, settings.path_prefix),
             *ui.routes(settings.path_prefix, pages),
         ]
         if serves
@@ -264,6 +267,9 @@ async def serve(
                 roots.create_task(
                     outlive(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
                 )
+            if tends and settings.link_days:
+                sweeping = links.sweep(kept_links, stop, settings.retention_interval_seconds)
+                roots.create_task(outlive(stop, "links", sweeping), name="delete links whose time is over")
             if serves:
                 roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
             if serves and settings.captures:
@@ -444,4 +450,5 @@ def query_limits(settings: Settings) -> QueryLimits:
         max_points=settings.max_points,
         max_rows=settings.max_rows,
         max_cells=settings.max_cells,
+        max_export_frames=settings.max_export_frames,
     )

@@ -36,6 +36,8 @@ _AT_LEAST_ONE = (
     "capture_recording_bytes",
     "capture_recording_text_bytes",
     "capture_speedscope_frames",
+    "max_export_frames",
+    "max_link_bytes",
 )
 
 _CENTURY_DAYS = 36_525
@@ -45,6 +47,7 @@ _AT_MOST = {
     "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
+    "link_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
     "capture_max_pods": 100,
     "capture_max_seconds": DAY_SECONDS,
@@ -258,6 +261,13 @@ class Settings:
     capture_retention_days: float = setting(
         7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
     )
+    max_export_frames: int = setting(
+        10_000_000, "most frames of all stacks of an export together", read=whole, metavar="COUNT"
+    )
+
+    links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
+    link_days: int = setting(400, "whole days a link is kept after it was last made; 0: for ever", read=whole)
+    max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
 
     max_worker_deaths: int = setting(
         5,

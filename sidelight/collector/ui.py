@@ -63,12 +63,16 @@ A released wheel carries the UI.</p>
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A built UI: its two pages as text, and every other file by its name within its folder."""
+    """A built UI: its two pages as text, and every other file by its name within its folder.
+
+    `offline` is the page that profiles are put into to be taken away; None in a build that lacks it.
+    """
 
     page: str
     speedscope: str
     assets: Mapping[str, Path]
     speedscope_files: Mapping[str, Path]
+    offline: str | None = None
 
 
 def find(places: tuple[Path, ...] = PLACES) -> Built | None:
@@ -77,7 +81,9 @@ def find(places: tuple[Path, ...] = PLACES) -> Built | None:
         page, speedscope = place / "index.html", place / "speedscope" / "index.html"
         if page.is_file() and speedscope.is_file():
             assets, files = _files(place / "assets"), _files(place / "speedscope")
-            return Built(page.read_text("utf-8"), speedscope.read_text("utf-8"), assets, files)
+            offline = place / "offline.html"
+            text = offline.read_text("utf-8") if offline.is_file() else None
+            return Built(page.read_text("utf-8"), speedscope.read_text("utf-8"), assets, files, text)
     return None
 
 

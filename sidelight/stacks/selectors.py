@@ -115,6 +115,13 @@ def parse_selector(text: str, check: CheckPattern = python_pattern) -> Selector:
     return Selector(tuple(matchers))
 
 
+def side_matchers(side: str) -> str:
+    """What a side of a comparison stands for: `version:2` is a matcher, all else is matchers."""
+    if side.startswith("version:"):
+        return str(Matcher("version", Op.EQUAL, side.removeprefix("version:")))
+    return side.removeprefix("match:")
+
+
 def _matcher(text: str, at: int, check: CheckPattern) -> tuple[Matcher, int]:
     name = _NAME.match(text, at)
     if name is None:

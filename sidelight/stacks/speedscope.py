@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sidelight.stacks.about import About
 from sidelight.stacks.folded import Stack, split
 from sidelight.stacks.frames import Frame, unescape
 from sidelight.stacks.tree import Row
@@ -22,10 +23,11 @@ class Lane:
     moments: Sequence[tuple[int, Stack | None]]
 
 
-def write_speedscope(rows: Iterable[Row], name: str, exporter: str) -> bytes:
+def write_speedscope(rows: Iterable[Row], name: str, exporter: str, about: About | None = None) -> bytes:
     """A profile as speedscope reads it: one sample a stack, weighted in nanoseconds.
 
-    Stacks stand in the order of their frames, so equal profiles give equal bytes.
+    Stacks stand in the order of their frames, so equal profiles give equal bytes. `about` is written under
+    `sidelight`, a name that speedscope does not look at.
     """
     codes: dict[str, int] = {}
     samples: list[list[int]] = []
@@ -33,7 +35,8 @@ def write_speedscope(rows: Iterable[Row], name: str, exporter: str) -> bytes:
     for frames, _, ns in sorted(rows, key=lambda row: tuple(row[0])):
         samples.append([codes.setdefault(frame, len(codes)) for frame in frames])
         weights.append(ns)
-    return _document([_profile(name, samples, weights)], codes, name, exporter)
+    told = {} if about is None else {"sidelight": about.told()}
+    return _document([_profile(name, samples, weights)], codes, name, exporter, told)
 
 
 def write_lanes(lanes: Iterable[Lane], name: str, exporter: str, *, period_ns: int, length_ns: int) -> bytes:
@@ -92,7 +95,11 @@ def _profile(name: str, samples: Sequence[Sequence[int]], weights: Sequence[int]
 
 
 def _document(
-    profiles: Sequence[Mapping[str, object]], codes: Iterable[str], name: str, exporter: str
+    profiles: Sequence[Mapping[str, object]],
+    codes: Iterable[str],
+    name: str,
+    exporter: str,
+    more: Mapping[str, object] | None = None,
 ) -> bytes:
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
@@ -101,6 +108,7 @@ def _document(
         "name": name,
         "activeProfileIndex": 0,
         "exporter": exporter,
+        **(more or {}),
     }
     # A name may hold half of a surrogate pair, which UTF-8 cannot.
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -42,10 +42,11 @@ async def serving(
     activity: Activity | None = None,
     tokens: Tokens | None = None,
     told: Callable[[Origin], None] = lambda _: None,
+    page: str | None = None,
 ) -> AsyncIterator[Client]:
     """A client of a collector's read API on a free port."""
     engine = QueryEngine(store, limits or QueryLimits())
-    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS, told)
+    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS, told, page)
     app = build_app(api, Metrics(), tokens or Tokens(), Readiness())
     try:
         async with TestClient(TestServer(app)) as client:

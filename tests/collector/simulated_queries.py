@@ -90,7 +90,7 @@ def ask(
                 assert sum(drawn["windows"]) == drawn["basis"]["windows"]
                 basis, counted = drawn["basis"], digits(sum(drawn["samples"]) // 2)
             else:
-                told = folded(reading, question, ProfileType.WALL, lines=True, states=False)
+                told = folded(reading, [question], ProfileType.WALL, lines=True, states=False)
                 basis, counted = told.basis, read(told.content.decode())
         except Incomplete:
             continue

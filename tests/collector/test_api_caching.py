@@ -248,7 +248,7 @@ async def test_whatever_happens_in_the_store_answers_are_what_they_would_be_with
     whole = partial(folded, kind=ProfileType.WALL, lines=True, states=True)
 
     def made(side: Question, reading: Reading) -> Reply:
-        exported = whole(reading, side)
+        exported = whole(reading, [side])
         # How finely windows were read is no part of what they add up to.
         basis = {name: value for name, value in exported.basis.items() if name != "resolutions"}
         return json_reply({"text": exported.content.decode(), **basis}, gzip=False)
@@ -312,7 +312,7 @@ class Slowly:
 
     def ask(self) -> asyncio.Task[Reply]:
         side = question()
-        folds = partial(folded, question=side, kind=ProfileType.WALL, lines=True, states=True)
+        folds = partial(folded, sides=[side], kind=ProfileType.WALL, lines=True, states=True)
 
         def made(reading: Reading) -> Reply:
             self.worked_on.append(reading)

@@ -50,7 +50,9 @@ async def test_a_parameter_given_twice_is_refused(client: Client) -> None:
         ("timeline", "step", "1y"),
         ("top", "by", "name"),
         ("top", "limit", "1.5"),
-        ("export", "format", "pprof"),
+        ("export", "format", "jpeg"),
+        ("export", "about", "yes"),
+        ("export/compare", "format", "pprof"),
         ("export", "states", "2"),
     ],
 )

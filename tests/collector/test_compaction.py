@@ -68,7 +68,7 @@ def settle(store: ObjectStore) -> None:
 def told(store: ObjectStore) -> Exported:
     """What is answered over everything; from where it was taken may change."""
     whole = question(start=-(10**6), end=10**6)
-    found = asked(store, lambda reading: folded(reading, whole, ProfileType.WALL, lines=True, states=True))
+    found = asked(store, lambda reading: folded(reading, [whole], ProfileType.WALL, lines=True, states=True))
     return replace(found, basis={**found.basis, "resolutions": []})
 
 

@@ -133,7 +133,8 @@ async def test_a_server_that_is_no_collector_is_an_error_with_a_hint(client: Cli
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
-        (("--format", "pprof"), "--format: 'pprof' is not one of folded, speedscope"),
+        (("--format", "jpeg"), "--format: 'jpeg' is not one of folded, speedscope"),
+        (("--format", "svg", "--a", "version:1"), "--format svg has one side"),
         (("--type", "memory"), "--type: 'memory' is not one of wall, cpu, gil"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
         (("--collector", "localhost:8080"), "'localhost:8080' is not the address of a collector"),

@@ -120,4 +120,4 @@ def test_a_store_of_format_1_with_every_level_is_read(tmp_path: Path) -> None:
 
 
 def folded_profile(store: ObjectStore, asked_for: Question, kind: ProfileType) -> Exported:
-    return asked(store, lambda reading: folded(reading, asked_for, kind, lines=True, states=True))
+    return asked(store, lambda reading: folded(reading, [asked_for], kind, lines=True, states=True))

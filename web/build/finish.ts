@@ -26,7 +26,7 @@ export function finish(modules: string, out: string): Plugin {
   };
 }
 
-function licence(modules: string, name: string): string {
+export function licence(modules: string, name: string): string {
   const { version } = JSON.parse(readFileSync(join(modules, name, "package.json"), "utf8")) as { version: string };
   return `${name} ${version}\n\n${readFileSync(join(modules, name, "LICENSE"), "utf8")}`;
 }

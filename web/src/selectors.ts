@@ -79,3 +79,9 @@ export function troubleAt(message: string): number | null {
   const found = /position (\d+)/.exec(message);
   return found && Number(found[1]);
 }
+
+/** What tells selectors apart: of each the matchers that not all of them have. */
+export function apart(selectors: readonly string[]): string[] {
+  const each = selectors.map((selector): readonly string[] => (parsedMatchers(selector) ?? []).map(written));
+  return each.map((own) => own.filter((matcher) => !each.every((others) => others.includes(matcher))).join(", ") || "everything");
+}

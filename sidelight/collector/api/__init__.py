@@ -4,6 +4,7 @@ routes        one handler for each path: parameters in, one question to the engi
 parameters    query parameters read and checked, unknown ones refused
 answers       finished answers kept, and equal questions worked on once
 reply         answers as bytes, made and compressed outside the event loop
+exports       how exports are sent: types, headers, policies
 document      openapi.json
 """
 

@@ -61,6 +61,10 @@ class Parameters:
         """Both sides if one of them is named, else the one side of `query`."""
         return self.sides() if any(name in self._given for name in SIDES) else [self.question()]
 
+    def has(self, name: str) -> bool:
+        """Whether a parameter is given."""
+        return name in self._given
+
     def kind(self) -> ProfileType:
         return ProfileType(self.word("type", [kind.value for kind in ProfileType]))
 

@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-from base64 import b64encode
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import Final, TypeVar
 
 from aiohttp import web
@@ -14,10 +12,18 @@ import sidelight
 from sidelight.collector.activity import Activity
 from sidelight.collector.api import document
 from sidelight.collector.api.answers import Answers, Asked, Origin
+from sidelight.collector.api.exports import (
+    CONTENT_TYPES,
+    HEADERS,
+    ONE_SIDE,
+    TWO_SIDES,
+    headers_of,
+    policy_of,
+)
 from sidelight.collector.api.parameters import RANGE, SIDES, Parameters
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.export import Exported, folded, speedscope, svg
+from sidelight.collector.query.export import Exported, Template, csv, folded, html, pprof, speedscope, svg
 from sidelight.collector.query.flame import Flame, flame
 from sidelight.collector.query.heatmap import Bounds, heatmap
 from sidelight.collector.query.lines import function_lines
@@ -29,18 +35,11 @@ from sidelight.collector.query.tables import By, depth, functions
 from sidelight.collector.query.windows import Question
 from sidelight.collector.settings import Days
 from sidelight.collector.times import rfc3339
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.svg_script import SCRIPT
+from sidelight.stacks.errors import Reason, SidelightError
 
 PREFIX: Final = "/api/v1"
 DEFAULT_ROWS: Final = 100
 DEFAULT_LINES: Final = 1000
-_DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()
-SVG_POLICY: Final = (
-    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; sandbox allow-scripts"
-)
-"""Opened here, a flame graph runs its own script and no other, and reaches nothing of this origin."""
-
 PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/services": RANGE,
     "/overview": (*RANGE, "type", "limit"),
@@ -53,8 +52,9 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/depth": (*RANGE, *SIDES, "type"),
     "/top": (*RANGE, *SIDES, "type", "by", "limit"),
     "/lines": (*RANGE, *SIDES, "type", "function", "file", "limit"),
-    "/export": (*RANGE, "type", "format", "lines", "states"),
-    "/export/{name}.speedscope.json": (*RANGE, "type", "lines"),
+    "/export": (*RANGE, "type", "format", "lines", "states", "nodes", "about"),
+    "/export/compare": (*RANGE, *SIDES, "type", "format", "lines", "states", "nodes", "about"),
+    "/export/{name}.speedscope.json": (*RANGE, "type", "lines", "nodes"),
     "/status": (),
     "/openapi.json": (),
 }
@@ -73,12 +73,14 @@ def routes(
     clock_ns: Callable[[], int] = time.time_ns,
     told: Callable[[Origin], None] = lambda _: None,
     kept: Days | None = None,
+    page: str | None = None,
 ) -> list[web.RouteDef]:
     """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered.
 
-    `told` hears where each answer came from; `kept` is how long windows are kept, to be told.
+    `told` hears where each answer came from; `kept` is how long windows are kept, to be told. `page` is the
+    built page that HTML exports are made of.
     """
-    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns, kept)
+    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns, kept, page)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
         "/overview": api.overview,
@@ -92,6 +94,7 @@ def routes(
         "/top": api.top,
         "/lines": api.lines,
         "/export": api.export,
+        "/export/compare": api.export_comparison,
         "/export/{name}.speedscope.json": api.export_for_speedscope,
         "/status": api.status,
         "/openapi.json": api.openapi,
@@ -109,9 +112,11 @@ class _Api:
         activity: Activity,
         store_kind: str,
         clock_ns: Callable[[], int],
-        kept: Days | None = None,
+        kept: Days | None,
+        page: str | None,
     ) -> None:
         self._engine = engine
+        self._page = page
         self._answers = answers
         self._limits = engine.limits
         self._activity = activity
@@ -206,26 +211,16 @@ class _Api:
 
     async def export(self, request: web.Request) -> web.Response:
         given = self._read(request, "/export")
-        kind, wanted = given.kind(), given.word("format", ("folded", "speedscope", "svg"))
-        lines, states = given.switch("lines", default=False), given.switch("states", default=True)
-        if wanted == "speedscope":
-            return await self._speedscope(request, given)
-        if wanted == "svg":
-            return await self._export(
-                request,
-                lambda: _named(svg, given.question(), kind, lines=lines),
-                "image/svg+xml; charset=utf-8",
-                {"Content-Security-Policy": SVG_POLICY},
-            )
-        return await self._export(
-            request,
-            lambda: partial(folded, question=given.question(), kind=kind, lines=lines, states=states),
-            "text/plain; charset=utf-8",
-        )
+        return await self._export(request, given, ONE_SIDE, lambda: [given.question()])
+
+    async def export_comparison(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/export/compare")
+        return await self._export(request, given, TWO_SIDES, given.sides)
 
     async def export_for_speedscope(self, request: web.Request) -> web.Response:
         given = self._read(request, "/export/{name}.speedscope.json")
-        return await self._speedscope(request, given, request.match_info["name"])
+        name = request.match_info["name"]
+        return await self._export(request, given, ("speedscope",), lambda: [given.question()], name)
 
     async def status(self, request: web.Request) -> web.Response:
         self._read(request, "/status")
@@ -262,14 +257,6 @@ class _Api:
 
         return await self._answer(request, drawn)
 
-    async def _speedscope(self, request: web.Request, given: Parameters, name: str = "") -> web.Response:
-        kind, lines = given.kind(), given.switch("lines", default=False)
-        return await self._export(
-            request,
-            lambda: _named(speedscope, given.question(), kind, lines=lines, name=name),
-            "application/json; charset=utf-8",
-        )
-
     async def _answer(self, request: web.Request, read: Callable[[], partial[JsonAnswer]]) -> web.Response:
         gzip = takes_gzip(request)
 
@@ -286,36 +273,57 @@ class _Api:
     async def _export(
         self,
         request: web.Request,
-        read: Callable[[], partial[Exported]],
-        content_type: str,
-        headers: Mapping[str, str] | None = None,
+        given: Parameters,
+        formats: Sequence[str],
+        sides: Callable[[], list[Question]],
+        name: str = "",
     ) -> web.Response:
-        gzip = takes_gzip(request)
+        gzip, wanted = takes_gzip(request), given.word("format", formats)
+        make = self._exporter(given, wanted)
+        content_type, headers = CONTENT_TYPES[wanted], dict(HEADERS.get(wanted, {}))
+        if wanted == "html":
+            headers["Content-Security-Policy"] = policy_of(self._offline().text)
 
-        def whole(make: partial[Exported], reading: Reading) -> Reply:
-            made = make(reading)
-            numbers = {name: n for name, n in made.basis.items() if isinstance(n, int)}
-            basis = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in numbers.items()}
-            return reply(
-                made.content,
-                content_type,
-                gzip=gzip,
-                headers={**basis, **_engine(reading), **(headers or {})},
-            )
+        def whole(made_by: partial[Exported], reading: Reading) -> Reply:
+            made = made_by(reading)
+            told = {**headers_of(made, wanted), **_engine(reading), **headers}
+            # What is packed already only grows.
+            return reply(made.content, content_type, gzip=gzip and wanted != "pprof", headers=told)
 
         def asked() -> Asked:
-            make = read()
-            return _asked(make, gzip, partial(whole, make))
+            of = sides()
+            called = name or " against ".join(str(side.selector) for side in of) + f" {given.kind()}"
+            made_by = partial(make, sides=of, name=called)
+            return _asked(made_by, gzip, partial(whole, made_by))
 
         return (await self._answers.answer(asked)).response(request)
 
+    def _exporter(self, given: Parameters, wanted: str) -> partial[Exported]:
+        """What makes an export of sides and a name. Its parameters are read here, all of them."""
+        kind, nodes, limits = given.kind(), given.nodes(), self._limits
+        lines = given.switch("lines", default=wanted == "pprof")
+        states, says = given.switch("states", default=True), given.switch("about", default=False)
+        most = limits.max_export_frames
+        if wanted == "folded":
+            return partial(folded, kind=kind, lines=lines, states=states, says=says, most=most)
+        if wanted == "csv":
+            return partial(csv, kind=kind, says=says, most=limits.max_rows)
+        if wanted == "html":
+            page = self._offline()
+            return partial(html, kind=kind, lines=lines, nodes=nodes, most=limits.max_nodes, template=page)
+        if wanted == "speedscope":
+            few = min(nodes or limits.max_nodes, limits.max_nodes) if given.has("nodes") else None
+            return partial(speedscope, kind=kind, lines=lines, most=most, nodes=few)
+        return partial(svg if wanted == "svg" else pprof, kind=kind, lines=lines, most=most)
 
-def _named(
-    make: Callable[..., Exported], question: Question, kind: ProfileType, *, lines: bool, name: str = ""
-) -> partial[Exported]:
-    """An export with a title, which is the question unless another was given."""
-    called = name or f"{question.selector} {kind}"
-    return partial(make, question=question, kind=kind, lines=lines, name=called)
+    def _offline(self) -> Template:
+        if self._page is None:
+            raise SidelightError(
+                "the page that an HTML export is made of is not built",
+                reason=Reason.UI_MISSING,
+                hint="In a source tree run `make ui` and start the collector again; a released wheel has it.",
+            )
+        return Template(self._page)
 
 
 def _asked(make: partial[Answer], gzip: bool, whole: Callable[[Reading], Reply]) -> Asked:

@@ -22,6 +22,7 @@ _MANIFEST: Final = re.compile(rf"{manifest.ROOT}(\d{{4}}-\d\d-\d\d)\.json")
 _OBJECT: Final = re.compile(r"(?P<place>v1/[^/]+/[^/]+/[^/]+/)(?P<part>[a-z]+)\.parquet")
 _PIN: Final = re.compile(r"v1/pins/[a-z0-9][a-z0-9._-]{0,62}\.json")
 _LEASES: Final = "v1/lease/"
+_LINK: Final = re.compile(r"v1/links/[a-z2-7]{16}\.json")
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ def survey(store: ObjectStore) -> Survey:
             found.probes.append(entry)
         elif _PIN.fullmatch(entry.key):
             found.pins.append(entry.key)
-        elif not entry.key.startswith(_LEASES):
+        elif not (entry.key.startswith(_LEASES) or _LINK.fullmatch(entry.key)):
             add_unknown(found.unknown, entry)
     return found
 

@@ -13,6 +13,7 @@ class QueryLimits:
     max_points: most steps in a timeline, or columns of a heatmap.
     max_rows: most rows of functions, of services, or of a heatmap.
     max_cells: most cells of a heatmap.
+    max_export_frames: most frames of all stacks of an export together.
     timeout_seconds: after which a query is given up.
     running: queries worked on at once; waiting: queries that may wait for a place.
     reads: objects read from the store at once.
@@ -26,6 +27,7 @@ class QueryLimits:
     max_points: int = 5_000
     max_rows: int = 100_000
     max_cells: int = 100_000
+    max_export_frames: int = 10_000_000
     timeout_seconds: float = 30
     running: int = 4
     waiting: int = 32
@@ -34,8 +36,8 @@ class QueryLimits:
     answer_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
-        at_least_one = ("default_nodes", "max_nodes", "max_points", "max_rows", "max_cells")
-        for name in ("running", "reads", *at_least_one):
+        least_one = ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows")
+        for name in (*least_one, "max_cells", "max_export_frames"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:

@@ -7,7 +7,7 @@ import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { Link, Notices, Segments, Show } from "../parts/basics.tsx";
-import { Share } from "../parts/exports.tsx";
+import { ExportsOfTwo, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
 import { Lensed, treeAsked } from "../parts/lensed.tsx";
 import { Pruned } from "../parts/pruned.tsx";
@@ -26,17 +26,20 @@ export function Compare({ turn }: { turn: number }) {
 function Compared({ turn, versions }: { turn: number; versions: readonly { version: string }[] }) {
   const here = place.value;
   const range = rangeOf(here);
-  const asked = useAnswer<FlameAnswer>(apiUrl("compare", { ...comparison(here, range), ...treeAsked(here) }));
+  const question = ["compare", { ...comparison(here, range), ...treeAsked(here) }] as const;
+  const asked = useAnswer<FlameAnswer>(apiUrl(...question));
+  const answered = asked.current ? (asked.answer?.sides ?? null) : null;
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   return (
     <>
       <div class="heading">
         <h1>Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
         <Link to={onPage(here, "depth")} class="button">Stack depth of A and B</Link>
-        <Share />
+        {answered && <ExportsOfTwo sides={answered} question={question} name={here.service} />}
+        <Share question={question} answered={answered} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
-      <SidePickers versions={versions} range={range} answered={asked.current ? (asked.answer?.sides ?? null) : null} />
+      <SidePickers versions={versions} range={range} answered={answered} />
       <Show asked={asked} what="the comparison">{(answer) => <Difference answer={answer} current={asked.current} />}</Show>
     </>
   );

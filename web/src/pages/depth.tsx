@@ -26,7 +26,8 @@ export function Depth({ turn }: { turn: number }) {
   const range = rangeOf(here);
   const two = here.a !== "" && here.b !== "";
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
-  const asked = useAnswer<DepthAnswer>(apiUrl("depth", two ? comparison(here, range) : scope));
+  const question = ["depth", two ? comparison(here, range) : scope] as const;
+  const asked = useAnswer<DepthAnswer>(apiUrl(...question));
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { query: selectorOf(here.service, ""), ...range, type: "wall" }));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   const usual = usualSides(timeline.answer?.versions ?? []);
@@ -37,7 +38,7 @@ export function Depth({ turn }: { turn: number }) {
         {two && <Link to={onPage(here, "compare")} class="button">Compare A and B</Link>}
         {two && <button type="button" onClick={() => change({ a: "", b: "", a_from: "", a_until: "", b_from: "", b_until: "" })}>One profile</button>}
         {!two && usual && <Link to={onPage(here, "depth", usual)} class="button primary">Compare with previous version</Link>}
-        <Share />
+        <Share question={question} answered={asked.current ? asked.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
       {two && <SidePickers versions={timeline.answer?.versions ?? []} range={range} answered={asked.current ? (asked.answer?.sides ?? null) : null} />}

@@ -24,7 +24,8 @@ export function Service({ turn }: { turn: number }) {
   const range = rangeOf(here);
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", scope));
-  const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, ...treeAsked(here) }));
+  const question = ["flamegraph", { ...scope, ...treeAsked(here) }] as const;
+  const flame = useAnswer<FlameAnswer>(apiUrl(...question));
   useEffect(() => {
     if (turn === 0) return;
     timeline.again();
@@ -36,7 +37,7 @@ export function Service({ turn }: { turn: number }) {
         <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
         <Link to={onPage(here, "captures")} class="button" title="Profile it closely for a minute">Capture now</Link>
         <Previous timeline={timeline.answer} />
-        <Share />
+        <Share question={question} answered={flame.current ? flame.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
       {flame.failure?.kind !== "final" && <Show asked={timeline} what="the timeline">
@@ -65,7 +66,7 @@ function Profile({ answer }: { answer: FlameAnswer }) {
         <Stands on={side} />
         <Views />
         <span class="gap" />
-        <Exports side={side} name={service} />
+        <Exports side={side} name={service} drawn={answer.level.length + answer.pruned.nodes} />
       </div>
       <QualityLine of={side} />
       <Pruned pruned={answer.pruned} />

@@ -2,7 +2,7 @@ import { change, place } from "../location.ts";
 import { onPage } from "../url.ts";
 import { Link } from "./basics.tsx";
 
-const KEYS: readonly (readonly [string, string])[] = [
+export const KEYS: readonly (readonly [string, string])[] = [
   ["/", "search the frames"],
   ["n  N", "next and previous match"],
   ["← → ↑ ↓", "walk the frames (graph focused): siblings, caller, widest callee"],

@@ -1,0 +1,42 @@
+import { computed, signal } from "@preact/signals";
+import { formatPlace, parsePlace, type Page, type Place, type ProfileType } from "../url.ts";
+
+/**
+ * The place of a page that lies on a disk: as in ../location.ts, whose name this module takes in the build of
+ * that page, but behind the `#` of its address, because a file has no other addresses.
+ */
+export const PREFIX = "";
+export const OFFLINE: boolean = true;
+
+const fragment = signal(window.location.hash);
+const fixed = signal<{ page: Page; type: ProfileType }>({ page: "service", type: "cpu" });
+
+export const place = computed<Place>(() => ({ ...parsePlace("/", `?${fragment.value.slice(1)}`), ...fixed.value }));
+
+/** What the file holds: a profile or a comparison, of one type. */
+export const begin = (page: Page, type: ProfileType): void => void (fixed.value = { page, type });
+
+export const href = (to: Place): string => `#${formatPlace({ ...to, type: "cpu" }).split("?")[1] ?? ""}`;
+
+export function visit(to: Place, how: "push" | "replace" = "push"): void {
+  const next = href(to);
+  if (next === fragment.value) return;
+  fragment.value = next;
+  try {
+    if (how === "push") window.history.pushState(null, "", next);
+    else window.history.replaceState(null, "", next);
+  } catch {
+    // Some viewers give a file no history: the view changes all the same.
+  }
+}
+
+export const change = (changes: Partial<Place>, how: "push" | "replace" = "push"): void =>
+  visit({ ...place.peek(), ...changes }, how);
+
+export function followHistory(): void {
+  const follow = () => void (fragment.value = window.location.hash);
+  window.addEventListener("popstate", follow);
+  window.addEventListener("hashchange", follow);
+}
+
+({ PREFIX, OFFLINE, place, href, visit, change, followHistory }) satisfies typeof import("../location.ts");

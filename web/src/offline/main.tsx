@@ -1,0 +1,121 @@
+import { render } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import type { FlameAnswer } from "../api/answers.ts";
+import { read, sum } from "../flame/reading.ts";
+import { treeOf } from "../flame/tree.ts";
+import { notices } from "../notices.ts";
+import { count } from "../numbers.ts";
+import { BasisLine, Notices, Segments } from "../parts/basics.tsx";
+import { Copying } from "../parts/copying.tsx";
+import { FlamePanel } from "../parts/flamepanel.tsx";
+import { Functions } from "../parts/functions.tsx";
+import { KEYS } from "../parts/help.tsx";
+import { QualityLine } from "../parts/quality.tsx";
+import { apart } from "../selectors.ts";
+import { theme } from "../theme.ts";
+import { rangeName } from "../times.ts";
+import type { ProfileType, ViewName } from "../url.ts";
+import { normWords, verdict } from "../verdict.ts";
+import { begin, change, followHistory, place } from "./location.ts";
+import "../styles/tokens.css";
+import "../styles/page.css";
+import "../styles/parts.css";
+import "../styles/flame.css";
+import "../styles/lenses.css";
+import "./offline.css";
+
+/** What the collector put into the file (see sidelight/stacks/page.py). */
+interface Carried {
+  readonly about: {
+    readonly title: string;
+    readonly type: ProfileType;
+    readonly exporter: string;
+    readonly sides: readonly { readonly query: string; readonly from: string; readonly until: string }[];
+  };
+  readonly flame: FlameAnswer;
+}
+
+async function carried(): Promise<Carried> {
+  const packed = Uint8Array.from(atob(document.getElementById("profile")?.textContent ?? ""), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json() as Promise<Carried>;
+}
+
+function Page({ about, flame }: Carried) {
+  const { invert, collapse, norm, view } = place.value;
+  const two = flame.sides.length === 2;
+  const tree = useMemo(() => treeOf(flame), []);
+  const table = view === "table";
+  const scale = two ? norm : "rate";
+  const reading = useMemo(
+    () => read(tree, flame.sides.map((side) => side.pod_seconds), { invert: invert && !table, collapse, norm: scale }),
+    [invert && !table, collapse, scale],
+  );
+  const shown = theme.value;
+  useEffect(() => void (document.documentElement.dataset.theme = shown), [shown]);
+  const names = useMemo(() => apart(about.sides.map((side) => side.query)).map((own, at) => `${"AB"[at]} ${own.slice(0, 60)}`), []);
+  const other = shown === "dark" ? "light" : "dark";
+  const samples = tree.samples.map(sum);
+  return (
+    <>
+      <header class="top">
+        <strong class="brand">Sidelight</strong>
+        <span class="quiet">a profile in a file, by {about.exporter}</span>
+        <div class="right">
+          <button type="button" onClick={() => change({ theme: other }, "replace")}>{other === "dark" ? "Dark" : "Light"}</button>
+        </div>
+      </header>
+      <main id="main">
+        <h1><bdi>{about.title}</bdi></h1>
+        {two && <p class="verdict">{verdict(flame.sides, samples, about.type)}</p>}
+        {about.sides.map((side, at) => (
+          <div key={at} class="origin">
+            {two && <span class={`side side-${at === 0 ? "a" : "b"}`}>{"AB"[at]}</span>}
+            <code><bdi>{side.query}</bdi></code>
+            <span>{rangeName(side)}</span>
+            <BasisLine basis={flame.sides[at]} sampled={flame.sides[at].seconds} />
+            {flame.sides[at].pods > 0 && <QualityLine of={flame.sides[at]} />}
+          </div>
+        ))}
+        <Notices said={notices(flame.sides, two ? ["A", "B"] : [""], flame.basis)} />
+        {flame.pruned.nodes > 0 && <p class="notices single">{count(flame.pruned.nodes)} of the smallest call paths are summed into <code>(other)</code>; totals are exact.</p>}
+        <div class="viewbar">
+          <Segments<ViewName> label="View" value={view === "table" || (two && view === "sides") ? view : "flame"} choose={(next) => change({ view: next })}
+            options={two ? [["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"]] : [["flame", "Flame graph"], ["table", "Table"]]} />
+          {two && <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
+          {two && <span class="quiet norm">{normWords(norm, view)}</span>}
+        </div>
+        {samples.every((all) => all === 0)
+          ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
+          : table ? <Functions reading={reading} names={two ? names : [""]} /> : <FlamePanel reading={reading} names={two ? names : [""]} />}
+        <details class="numbers card">
+          <summary>Keyboard</summary>
+          <dl class="keys">{KEYS.filter(([key]) => key !== "x" && key !== "?").map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
+        </details>
+      </main>
+      <Copying />
+    </>
+  );
+}
+
+function Damaged() {
+  return (
+    <main><div class="card zero" role="alert">
+      <h1>This file cannot be shown</h1>
+      <p>The profile in it is damaged or was cut off, or this browser is too old to unpack it. Export it once more, or open it in a newer browser.</p>
+    </div></main>
+  );
+}
+
+followHistory();
+const app = document.getElementById("app") as HTMLElement;
+carried().then(
+  (found) => {
+    begin(found.flame.sides.length === 2 ? "compare" : "service", found.about.type);
+    app.replaceChildren();
+    render(<Page {...found} />, app);
+  },
+  () => {
+    app.replaceChildren();
+    render(<Damaged />, app);
+  },
+);

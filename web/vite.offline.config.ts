@@ -1,0 +1,22 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vite";
+import { inline } from "./build/inline.ts";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** The page that exports are made of: one file, its place in the `#` of its address. */
+export default defineConfig({
+  base: "./",
+  publicDir: false,
+  resolve: { alias: [{ find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") }] },
+  build: {
+    outDir: here("dist"),
+    emptyOutDir: false,
+    target: "es2023",
+    sourcemap: false,
+    modulePreload: false,
+    cssCodeSplit: false,
+    rollupOptions: { input: here("offline.html") },
+  },
+  plugins: [inline(here("node_modules"))],
+});
