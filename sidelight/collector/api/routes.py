@@ -14,8 +14,9 @@ import sidelight
 from sidelight.collector.activity import Activity
 from sidelight.collector.api import document
 from sidelight.collector.api.answers import Answers, Asked, Origin
-from sidelight.collector.api.parameters import RANGE, SIDES, Parameters
+from sidelight.collector.api.parameters import RANGE, SIDES, STACKS, Parameters
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
+from sidelight.collector.query.anatomy import anatomy
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, folded, speedscope, svg
 from sidelight.collector.query.flame import Flame, flame
@@ -41,10 +42,11 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/labels": RANGE,
     "/labels/{name}/values": RANGE,
     "/timeline": (*RANGE, "type", "step"),
-    "/flamegraph": (*RANGE, "type", "nodes", "lines"),
-    "/compare": (*RANGE, *SIDES, "type", "nodes", "lines"),
-    "/depth": (*RANGE, *SIDES, "type"),
-    "/top": (*RANGE, *SIDES, "type", "by", "limit"),
+    "/flamegraph": (*RANGE, *STACKS, "type", "nodes", "lines"),
+    "/compare": (*RANGE, *SIDES, *STACKS, "type", "nodes", "lines"),
+    "/depth": (*RANGE, *SIDES, *STACKS, "type"),
+    "/depth/frames": (*RANGE, *SIDES, *STACKS, "type", "limit"),
+    "/top": (*RANGE, *SIDES, *STACKS, "type", "by", "limit"),
     "/export": (*RANGE, "type", "format", "lines", "states"),
     "/export/{name}.speedscope.json": (*RANGE, "type", "lines"),
     "/status": (),
@@ -78,6 +80,7 @@ def routes(
         "/flamegraph": api.flamegraph,
         "/compare": api.compare,
         "/depth": api.depth,
+        "/depth/frames": api.frames,
         "/top": api.top,
         "/export": api.export,
         "/export/{name}.speedscope.json": api.export_for_speedscope,
@@ -137,16 +140,26 @@ class _Api:
 
     async def depth(self, request: web.Request) -> web.Response:
         given = self._read(request, "/depth")
-        kind = given.kind()
-        return await self._answer(request, lambda: partial(depth, sides=given.one_or_two(), kind=kind))
+        kind, pick = given.kind(), given.pick()
+        return await self._answer(
+            request, lambda: partial(depth, sides=given.one_or_two(), kind=kind, pick=pick)
+        )
+
+    async def frames(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/depth/frames")
+        kind, pick, limit = given.kind(), given.pick(), given.limit(DEFAULT_ROWS)
+        return await self._answer(
+            request,
+            lambda: partial(anatomy, sides=given.one_or_two(), kind=kind, pick=pick, limit=limit),
+        )
 
     async def top(self, request: web.Request) -> web.Response:
         given = self._read(request, "/top")
-        kind, limit = given.kind(), given.limit(DEFAULT_ROWS)
+        kind, pick, limit = given.kind(), given.pick(), given.limit(DEFAULT_ROWS)
         by = By(given.word("by", [by.value for by in By]))
         return await self._answer(
             request,
-            lambda: partial(functions, sides=given.one_or_two(), kind=kind, by=by, limit=limit),
+            lambda: partial(functions, sides=given.one_or_two(), kind=kind, by=by, limit=limit, pick=pick),
         )
 
     async def export(self, request: web.Request) -> web.Response:
@@ -198,11 +211,11 @@ class _Api:
 
     async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
         kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
-        most = self._limits.max_nodes
+        most, pick = self._limits.max_nodes, given.pick()
 
         def drawn() -> partial[Flame]:
             sides = given.sides() if two else [given.question()]
-            return partial(flame, sides=sides, kind=kind, lines=lines, nodes=nodes, most=most)
+            return partial(flame, sides=sides, kind=kind, lines=lines, nodes=nodes, most=most, pick=pick)
 
         return await self._answer(request, drawn)
 

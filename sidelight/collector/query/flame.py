@@ -6,6 +6,7 @@ from typing import TypedDict
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import drawn
 from sidelight.collector.query.frames import weigh
+from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, choose_all
@@ -48,12 +49,13 @@ def flame(
     lines: bool,
     nodes: int | None,
     most: int,
+    pick: Pick = ALL,
 ) -> Flame:
     """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`."""
     chosen = choose_all(reading, sides)
     limit = min(nodes or most, most)
-    weighed = [(windows, weigh(sums(reading, windows), kind)) for windows in chosen]
-    tree = drawn(reading, weighed, lines=lines, most=limit)
+    weighed = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
+    tree = drawn(reading, list(zip(chosen, weighed, strict=True)), lines=lines, most=limit)
     reading.deadline.remaining()
     return {
         "type": kind.value,
@@ -62,9 +64,13 @@ def flame(
         "level": tree.level,
         "name": tree.name,
         "sides": [
-            {**side(question, windows, kind), "self_samples": samples, "self_us": microseconds}
-            for question, windows, samples, microseconds in zip(
-                sides, chosen, tree.samples, tree.microseconds, strict=True
+            {
+                **narrowed(side(question, windows, kind), weights, pick),
+                "self_samples": samples,
+                "self_us": microseconds,
+            }
+            for question, windows, weights, samples, microseconds in zip(
+                sides, chosen, weighed, tree.samples, tree.microseconds, strict=True
             )
         ],
         "pruned": {"nodes": tree.dropped, "limit": limit if nodes or tree.whole > most else None},
