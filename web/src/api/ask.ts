@@ -1,4 +1,5 @@
 import { PREFIX } from "../location.ts";
+import { taken } from "./begun.ts";
 
 /** A question the collector did not answer: what happened, and what to do about it. */
 export class Failure extends Error {
@@ -19,7 +20,7 @@ export function apiUrl(path: string, parameters: Parameters = {}): string {
 export async function ask<Answer>(url: string, signal: AbortSignal): Promise<Answer> {
   let response: Response;
   try {
-    response = await fetch(url, { signal, headers: { Accept: "application/json" } });
+    response = await (taken(url) ?? fetch(url, { signal, headers: { Accept: "application/json" } }));
   } catch (error) {
     if (signal.aborted) throw error;
     throw new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.");

@@ -1,43 +1,45 @@
 import { useEffect, useMemo } from "preact/hooks";
+import { compareUrl } from "../ahead.ts";
 import { useAnswer } from "../api/answer.ts";
-import { apiUrl } from "../api/ask.ts";
 import type { FlameAnswer } from "../api/answers.ts";
 import { read, sum } from "../flame/reading.ts";
 import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
-import { Link, Notices, Segments, Show } from "../parts/basics.tsx";
+import { Link, Notices, Segments, Show, Toggle } from "../parts/basics.tsx";
+import { Changes } from "../parts/changes.tsx";
+import { BandChip } from "../parts/depthband.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
+import { Checks, Finding } from "../parts/finding.tsx";
 import { FlamePanel } from "../parts/flamepanel.tsx";
 import { Functions } from "../parts/functions.tsx";
 import { Pruned } from "../parts/pruned.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
 import { sideName } from "../selectors.ts";
-import { comparison } from "../sides.ts";
 import { onPage, type ViewName } from "../url.ts";
-import { normWords, verdict } from "../verdict.ts";
+import { normWords } from "../verdict.ts";
 import { TwoVersions } from "./twoversions.tsx";
 
 export function Compare({ turn }: { turn: number }) {
-  return <TwoVersions turn={turn}>{(versions) => <Compared turn={turn} versions={versions} />}</TwoVersions>;
+  return <TwoVersions turn={turn}>{() => <Compared turn={turn} />}</TwoVersions>;
 }
 
-function Compared({ turn, versions }: { turn: number; versions: readonly { version: string }[] }) {
+function Compared({ turn }: { turn: number }) {
   const here = place.value;
   const range = rangeOf(here);
-  const asked = useAnswer<FlameAnswer>(apiUrl("compare", { ...comparison(here, range), lines: here.lines ? "1" : "0", nodes: here.nodes }));
+  const asked = useAnswer<FlameAnswer>(compareUrl(here));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   return (
     <>
       <div class="heading">
         <h1>Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
-        <Link to={onPage(here, "depth")} class="button">Stack depth of A and B</Link>
+        <Link to={onPage(here, "depth", { focus: here.focus })} class="button">Stack depth of A and B</Link>
         <Share />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
-      <SidePickers versions={versions} range={range} answered={asked.current ? (asked.answer?.sides ?? null) : null} />
+      <SidePickers range={range} answered={asked.current ? (asked.answer?.sides ?? null) : null} />
       <Show asked={asked} what="the comparison">{(answer) => <Difference answer={answer} current={asked.current} />}</Show>
     </>
   );
@@ -45,7 +47,7 @@ function Compared({ turn, versions }: { turn: number; versions: readonly { versi
 
 /** `current` is false while the answer is still the one before, so nothing here may name the new sides. */
 function Difference({ answer, current }: { answer: FlameAnswer; current: boolean }) {
-  const { invert, collapse, norm, view, a, b, type } = place.value;
+  const { invert, collapse, norm, view, a, b, type, sig } = place.value;
   const tree = useMemo(() => treeOf(answer), [answer]);
   const table = view === "table";
   const reading = useMemo(
@@ -53,22 +55,31 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
     [tree, invert && !table, collapse, norm],
   );
   const names = current ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
-  const samples = tree.samples.map(sum);
+  const samples = useMemo(() => tree.samples.map(sum), [tree]);
+  const unwatched = answer.sides.some((side) => side.pods === 0);
   return (
     <>
-      <p class="verdict">{current ? verdict(answer.sides, samples, type) : "Loading the comparison…"}</p>
+      {current ? <Finding answer={answer} tree={tree} samples={samples} /> : <p class="verdict">Loading the comparison…</p>}
       <Notices said={notices(answer.sides, ["A", "B"], answer.basis)} />
+      {current && !unwatched && <Checks answer={answer} />}
+      <BandChip />
       <div class="viewbar">
         <Segments<ViewName> label="View" value={view} choose={(next) => change({ view: next })}
           options={[["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"]]} />
         <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })}
           options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />
+        <Toggle on={sig} title="Leave out what is within counting noise: rows of tables; frames turn grey" flip={() => change({ sig: !sig })}>Only significant</Toggle>
         <span class="quiet norm">{normWords(norm, view)}</span>
       </div>
       <Pruned pruned={answer.pruned} />
       {samples.every((count) => count === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : table ? <Functions reading={reading} names={names} /> : <FlamePanel reading={reading} names={names} />}
+        : table ? <Functions reading={reading} names={names} /> : (
+          <>
+            <FlamePanel reading={reading} names={names} />
+            {!invert && !unwatched && <Changes reading={reading} />}
+          </>
+        )}
     </>
   );
 }

@@ -2,12 +2,14 @@ import { useEffect, useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type FlameAnswer, type TimelineAnswer } from "../api/answers.ts";
+import { pickedBy } from "../band.ts";
 import { read } from "../flame/reading.ts";
 import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { percent } from "../numbers.ts";
 import { BasisLine, Link, Notices, Segments, Show } from "../parts/basics.tsx";
+import { BandChip } from "../parts/depthband.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Exports, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
@@ -27,7 +29,7 @@ export function Service({ turn }: { turn: number }) {
   const now = Date.now() / 1000;
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { ...scope, step: String(stepSeconds(range, now)) }));
-  const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, lines: here.lines ? "1" : "0", nodes: here.nodes }));
+  const flame = useAnswer<FlameAnswer>(apiUrl("flamegraph", { ...scope, ...pickedBy({ ...here, scope: "" }), lines: here.lines ? "1" : "0", nodes: here.nodes }));
   useEffect(() => {
     if (turn === 0) return;
     timeline.again();
@@ -38,7 +40,7 @@ export function Service({ turn }: { turn: number }) {
       <div class="heading">
         <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
         <Previous timeline={timeline.answer} />
-        <Link to={onPage(here, "depth", { a: "", b: "" })} class="button">Stack depth</Link>
+        <Link to={onPage(here, "depth", { a: "", b: "", focus: here.focus })} class="button">Stack depth</Link>
         <Share />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
@@ -79,6 +81,7 @@ function Profile({ answer }: { answer: FlameAnswer }) {
         <Exports side={side} name={service} />
       </div>
       <QualityLine of={side} />
+      <BandChip />
       <Pruned pruned={answer.pruned} />
       {table ? <Functions reading={reading} names={[""]} /> : <FlamePanel reading={reading} names={[""]} />}
     </>

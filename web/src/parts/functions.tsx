@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
+import { isChange } from "../flame/changes.ts";
 import { changeOf, type Norm } from "../flame/compare.ts";
 import { findFocus, focusName } from "../flame/focus.ts";
 import { frameParts } from "../flame/packages.ts";
@@ -8,6 +9,7 @@ import { matcher, searchable } from "../flame/search.ts";
 import { functionSums } from "../flame/sums.ts";
 import { change, place } from "../location.ts";
 import { count, microseconds, percent, signed } from "../numbers.ts";
+import { Badge } from "./badge.tsx";
 import { Bar } from "./basics.tsx";
 import { useKeys } from "./keys.ts";
 import { SearchBox } from "./searchbox.tsx";
@@ -25,7 +27,7 @@ const PAGE = 100;
 
 /** The same numbers as the graph, a function at a time: a function counts once per stack. */
 export function Functions({ reading, names }: { reading: Reading; names: readonly string[] }) {
-  const { q, sort, norm, focus: word } = place.value;
+  const { q, sort, norm, focus: word, sig } = place.value;
   const two = names.length === 2;
   useKeys({ "/": () => document.querySelector<HTMLInputElement>("#search")?.focus() });
   const [shown, show] = useState(PAGE);
@@ -36,10 +38,10 @@ export function Functions({ reading, names }: { reading: Reading; names: readonl
     const matches = matcher(q);
     const value = orders(reading)[key.slice(1)] ?? orders(reading).self;
     const sign = key.startsWith("-") ? -1 : 1;
-    const kept = rows.filter((row) => !matches || matches(row.name));
+    const kept = rows.filter((row) => (!matches || matches(row.name)) && (!two || !sig || isSignificant(row, reading)));
     if (key.slice(1) === "name") return kept.sort((a, b) => (a.name < b.name ? -sign : sign));
     return kept.sort((a, b) => sign * (value(a) - value(b)) || (a.name < b.name ? -1 : 1));
-  }, [rows, q, key]);
+  }, [rows, q, key, sig]);
 
   const whole = reading.us.map((us) => us[top]);
   const heading = (id: string, text: string) => <SortHeading id={id} text={text} sorted={key} number />;
@@ -67,7 +69,7 @@ export function Functions({ reading, names }: { reading: Reading; names: readonl
           <tbody>
             {listed.slice(0, shown).map((row) => (
               <tr key={row.name}>
-                <th scope="row"><Name text={row.name} /></th>
+                <th scope="row"><Name text={row.name} />{two && <Badge of={differences(row, reading.divisor, "total")} />}</th>
                 {two ? <Changed row={row} reading={reading} norm={norm} /> : <Spent row={row} whole={whole[0]} />}
               </tr>
             ))}
@@ -117,6 +119,8 @@ function Changed({ row, reading, norm }: { row: Row; reading: Reading; norm: Nor
     </>
   );
 }
+
+const isSignificant = (row: Row, { divisor }: Reading) => isChange(differences(row, divisor, "total")) || isChange(differences(row, divisor, "self"));
 
 const differences = (row: Row, divisor: readonly number[], of: "self" | "total") => {
   const samples = of === "self" ? row.selfSamples : row.totalSamples;

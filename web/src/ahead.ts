@@ -1,0 +1,21 @@
+import { begin } from "./api/begun.ts";
+import { apiUrl } from "./api/ask.ts";
+import { pickedBy } from "./band.ts";
+import { PREFIX } from "./location.ts";
+import { rangeOf } from "./parts/range.tsx";
+import { comparison } from "./sides.ts";
+import { parsePlace, type Place } from "./url.ts";
+
+/** What the compare page asks for. */
+export const compareUrl = (here: Place): string =>
+  apiUrl("compare", { ...comparison(here, rangeOf(here)), ...pickedBy({ ...here, scope: "" }), lines: here.lines ? "1" : "0", nodes: here.nodes });
+
+/** Asks for a comparison while the button that leads to it is still pressed. */
+export function askAhead(): void {
+  document.addEventListener("pointerdown", (event) => {
+    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[data-inside]") : null;
+    if (!link || event.button !== 0) return;
+    const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
+    if (to.page === "compare" && to.a !== "" && to.b !== "") begin(compareUrl(to));
+  });
+}
