@@ -7,16 +7,12 @@ light enough for black text (WCAG 2: a contrast of 4.5 or more).
 
 from __future__ import annotations
 
-import re
-import sys
-
 from sidelight.stacks.frames import Frame
+from sidelight.stacks.packages import STDLIB, package
 
 Rgb = tuple[int, int, int]
 
 _HUES = (12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334)
-_LEADING = re.compile(r"^[/<]+")
-_ENDING = re.compile(r"\.(?:py|pyx|so)$|>$")
 _WORD = 0xFFFFFFFF
 
 
@@ -27,14 +23,9 @@ def fill(frame: Frame) -> Rgb:
     name = package(frame.file)
     hue = _HUES[int(_spread(_hash(name, 7)) * len(_HUES))]
     shade = _spread(_hash(frame.function, 11))
-    if name in sys.stdlib_module_names or frame.file.startswith("<frozen"):
+    if name in STDLIB or frame.file.startswith("<frozen"):
         return _hsl(205 + hue / 12, 0.16, 0.7 + shade * 0.1)
     return _hsl(hue, 0.58, 0.64 + shade * 0.12)
-
-
-def package(file: str) -> str:
-    """The top-level package a file lies in; a file with no folder is a package of its own."""
-    return _ENDING.sub("", _LEADING.sub("", file).split("/", 1)[0])
 
 
 def css(colour: Rgb) -> str:

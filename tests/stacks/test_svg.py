@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.stacks.cells import visible
-from sidelight.stacks.colours import css, fill, package
+from sidelight.stacks.colours import css, fill
 from sidelight.stacks.counts import Counts, ProfileType
 from sidelight.stacks.frames import OTHER, Frame, unescape
+from sidelight.stacks.packages import package
 from sidelight.stacks.profile import EMPTY, Profile, merge, tree
 from sidelight.stacks.svg import WIDTH, duration, write_svg
 from sidelight.stacks.svg_script import SCRIPT, STYLE

@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { askAhead } from "./ahead.ts";
 import { App } from "./app.tsx";
 import { followHistory } from "./location.ts";
 import "./styles/tokens.css";
@@ -12,5 +13,6 @@ import "./styles/lenses.css";
 import "./styles/services.css";
 import "./styles/states.css";
 
+askAhead();
 followHistory();
 render(<App />, document.getElementById("app") as HTMLElement);

@@ -1,6 +1,6 @@
 import { epoch, type VersionRow } from "./api/answers.ts";
 import { joined, only, selectorOf, sideMatchers } from "./selectors.ts";
-import type { Range } from "./times.ts";
+import { instant, rfc3339, type Range } from "./times.ts";
 import type { Place } from "./url.ts";
 
 type Versions = readonly Pick<VersionRow, "version" | "first_seen" | "last_seen">[];
@@ -30,6 +30,31 @@ function dayBefore(text: string): string {
 
 /** A side that is a time of what is shown: a filter by version comes along in it, as comparisons leave that to their sides. */
 export const sideOfTime = (query: string): string => `match:${only(query, "version")}`;
+/**
+ * A version as a side: over the page's range where it ran then, else over the last part, as long, of when it ran.
+ */
+export function versionSide(which: "a" | "b", row: Versions[number], range: Range, now: number): Partial<Place> {
+  const [from, until] = [instant(range.from, now) ?? now - 3600, instant(range.until, now) ?? now];
+  const [first, last] = [epoch(row.first_seen), epoch(row.last_seen)];
+  const runs = last >= from && first < until;
+  const end = last + 1;
+  return {
+    [which]: `version:${row.version}`,
+    [`${which}_from`]: runs ? "" : rfc3339(Math.floor(Math.max(first, end - (until - from)))),
+    [`${which}_until`]: runs ? "" : rfc3339(Math.ceil(end)),
+  };
+}
+
+/** The capture a side is, empty while none is chosen; null for a side that is something else. */
+export const captureOf = (side: string): string | null => /^match:capture="([^"\\]*)"$/.exec(side)?.[1] ?? null;
+
+/** Other times to set a side against: each as a name and the ends of its range. */
+export function earlier(range: Range, now: number): (Range & { readonly name: string })[] {
+  const [from, until] = [instant(range.from, now), instant(range.until, now)];
+  if (from === null || until === null) return [];
+  const back = (name: string, seconds: number) => ({ name, from: rfc3339(Math.floor(from - seconds)), until: rfc3339(Math.floor(until - seconds)) });
+  return [back("just before", until - from), back("the day before", 86_400), back("the week before", 604_800)];
+}
 
 /** What the API is asked for a comparison of two sides. */
 export function comparison(place: Place, range: Range): Record<string, string> {
@@ -55,5 +80,5 @@ export const swapped = (place: Place): Partial<Place> => ({
 export function alone(place: Place, side: "a" | "b", range: Range): Partial<Place> {
   const from = side === "a" ? place.a_from : place.b_from;
   const until = side === "a" ? place.a_until : place.b_until;
-  return { query: joined(place.query, sideMatchers(place[side])), from: from || range.from, until: until || range.until, focus: place.focus };
+  return { query: joined(place.query, sideMatchers(place[side])), from: from || range.from, until: until || range.until, focus: place.focus, invert: place.invert, collapse: place.collapse };
 }

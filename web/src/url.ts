@@ -7,6 +7,7 @@ export type ProfileType = "wall" | "cpu" | "gil";
 export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
 export type ColourBy = "package" | "state" | "self";
 export type HeatRows = "pods" | "hours" | "offset";
+export type Scope = "" | "focus" | "function";
 export type Theme = "" | "light" | "dark";
 
 /** Everything a page shows follows from its Place, and a Place is exactly a URL. Empty text = the default. */
@@ -43,6 +44,8 @@ export interface Place {
   /** Only samples whose stacks are so many frames deep, both included. */
   readonly depth_from: string;
   readonly depth_until: string;
+  /** On the depth page: all samples, those below `focus`, or those with `fn` on the stack. */
+  readonly scope: Scope;
   readonly rows: HeatRows;
   /** The block of a heatmap that is selected (see charts/block). */
   readonly cells: string;
@@ -57,7 +60,7 @@ export interface Place {
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
   a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", rows: "pods", cells: "", sort: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 
@@ -69,6 +72,7 @@ const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   view: ["flame", "table", "sides", "sandwich", "lines"],
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
+  scope: ["", "focus", "function"],
   rows: ["pods", "hours", "offset"],
   nodes: ["", "all"],
   theme: ["", "light", "dark"],

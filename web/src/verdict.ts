@@ -30,6 +30,23 @@ export function verdict(sides: readonly Side[], samples: readonly number[], type
   return `B takes ${percent(Math.abs(part))} ${part > 0 ? "more" : "less"} ${WHAT[type]} than A (${numbers}).`;
 }
 
+/** A change that is worth seeing: below it, more samples are asked for. */
+const WORTH = 0.05;
+
+/**
+ * About how many minutes more both sides need to be watched, as they were, for a change of 5 % to show; 0 when
+ * it would, null where nothing tells. Noise falls with the root of the time watched.
+ */
+export function minutesMore(sides: readonly Side[], samples: readonly number[]): number | null {
+  const [a, b] = sides;
+  if (sides.some((side) => side.pod_seconds <= 0 || side.pods === 0) || samples[0] + samples[1] === 0) return null;
+  const rates = sides.map((side) => side.seconds / side.pod_seconds);
+  const { least } = changeOf([a.seconds * 1e6, b.seconds * 1e6], [samples[0], samples[1]], sides.map((side) => side.pod_seconds * 1e6));
+  const times = (least / Math.max(...rates) / WORTH) ** 2;
+  if (times <= 1) return 0;
+  return Math.ceil(((times - 1) * Math.max(...sides.map((side) => side.pod_seconds / side.pods))) / 60);
+}
+
 /** Where two distributions of depth are furthest apart, with the part of each side's samples up to there. */
 export function gapSentence(sides: readonly Depths[], depth: number): string {
   const [a, b] = sides.map((side) => {

@@ -20,7 +20,8 @@ test("a place written as an address is read back the same", () => {
       from: text(), until: text(), query: text(), a: text(), b: text(), a_from: text(), a_until: text(), b_from: text(), b_until: text(),
       norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
       fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
-      sig: next() < 0.5, depth_from: text(), depth_until: text(), rows: one(["pods", "hours", "offset"] as const), cells: text(),
+      sig: next() < 0.5, depth_from: text(), depth_until: text(), scope: one(["", "focus", "function"] as const),
+      rows: one(["pods", "hours", "offset"] as const), cells: text(),
       invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
     };
@@ -116,7 +117,7 @@ test("the usual sides are the newest version and the one before it", () => {
 test("sides can be swapped, taken alone, and set against yesterday", () => {
   const place = { ...START, service: "s", query: 'pod="p"', a: "version:1", b: "version:2", b_from: "-2h" };
   assert.deepEqual({ ...place, ...swapped(place), ...swapped({ ...place, ...swapped(place) }) }, place);
-  assert.deepEqual(alone(place, "b", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "" });
+  assert.deepEqual(alone(place, "b", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
   assert.equal(yesterday("version:1", { from: "-1h", until: "now" }).a_from, "-1500m");
   assert.equal(yesterday("version:1", { from: "-1h", until: "now" }).a_until, "-1d");
   assert.equal(comparison(place, { from: "-1h", until: "now" }).baseline, '{version="1"}');

@@ -9,6 +9,7 @@ from multidict import MultiMapping
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.matching import read_selector
+from sidelight.collector.query.picking import Pick
 from sidelight.collector.query.windows import Question
 from sidelight.collector.times import SECOND_NS, parse_time
 from sidelight.stacks.counts import ProfileType
@@ -23,6 +24,10 @@ SIDES: Final = (
 )
 """Parameters of a question with two sides."""
 
+STACKS: Final = ("min_depth", "max_depth", "function", "focus")
+"""Parameters of every question about stacks."""
+
+_FOCUS: Final = re.compile(r"[0-9a-f]{16}\..+", re.DOTALL)
 _DAY_SECONDS: Final = 86_400
 _LENGTH: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
 _UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY_SECONDS}
@@ -89,6 +94,25 @@ class Parameters:
         """Most nodes to draw; None for all."""
         text = self._given.get("nodes", "")
         return None if text == "all" else self._count("nodes", text, self._limits.default_nodes, " or all")
+
+    def pick(self) -> Pick:
+        """Which stacks are looked at."""
+        least, most = (self._depth(name) for name in ("min_depth", "max_depth"))
+        if least and most and least > most:
+            raise BadParameter(
+                f"min_depth={least} is above max_depth={most}: no stack is that deep",
+                hint="Both ends are included: min_depth <= depth <= max_depth.",
+            )
+        focus = self._given.get("focus", "")
+        if focus and not _FOCUS.fullmatch(focus):
+            raise BadParameter.value(
+                "focus", focus, "16 hexadecimal digits, a dot and a name, as in the addresses of the pages"
+            )
+        return Pick(least, most, self._given.get("function", ""), focus)
+
+    def _depth(self, name: str) -> int | None:
+        text = self._given.get(name, "")
+        return self._count(name, text, 0, "") if text else None
 
     def limit(self, default: int) -> int:
         """Most rows of a table."""

@@ -20,8 +20,9 @@ from sidelight.collector.api.exports import (
     headers_of,
     policy_of,
 )
-from sidelight.collector.api.parameters import RANGE, SIDES, Parameters
+from sidelight.collector.api.parameters import RANGE, SIDES, STACKS, Parameters
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
+from sidelight.collector.query.anatomy import anatomy
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, Template, csv, folded, html, pprof, speedscope, svg
 from sidelight.collector.query.flame import Flame, flame
@@ -46,11 +47,12 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/labels": RANGE,
     "/labels/{name}/values": RANGE,
     "/timeline": (*RANGE, "type", "step"),
-    "/flamegraph": (*RANGE, "type", "nodes", "lines", "states"),
-    "/compare": (*RANGE, *SIDES, "type", "nodes", "lines", "states"),
+    "/flamegraph": (*RANGE, *STACKS, "type", "nodes", "lines", "states"),
+    "/compare": (*RANGE, *SIDES, *STACKS, "type", "nodes", "lines", "states"),
     "/heatmap": (*RANGE, "type", "rows", "step", "zone", "limit"),
-    "/depth": (*RANGE, *SIDES, "type"),
-    "/top": (*RANGE, *SIDES, "type", "by", "limit"),
+    "/depth": (*RANGE, *SIDES, *STACKS, "type"),
+    "/depth/frames": (*RANGE, *SIDES, *STACKS, "type", "limit"),
+    "/top": (*RANGE, *SIDES, *STACKS, "type", "by", "limit"),
     "/lines": (*RANGE, *SIDES, "type", "function", "file", "limit"),
     "/export": (*RANGE, "type", "format", "lines", "states", "nodes", "about"),
     "/export/compare": (*RANGE, *SIDES, "type", "format", "lines", "states", "nodes", "about"),
@@ -91,6 +93,7 @@ def routes(
         "/flamegraph": api.flamegraph,
         "/compare": api.compare,
         "/depth": api.depth,
+        "/depth/frames": api.frames,
         "/top": api.top,
         "/lines": api.lines,
         "/export": api.export,
@@ -181,16 +184,26 @@ class _Api:
 
     async def depth(self, request: web.Request) -> web.Response:
         given = self._read(request, "/depth")
-        kind = given.kind()
-        return await self._answer(request, lambda: partial(depth, sides=given.one_or_two(), kind=kind))
+        kind, pick = given.kind(), given.pick()
+        return await self._answer(
+            request, lambda: partial(depth, sides=given.one_or_two(), kind=kind, pick=pick)
+        )
+
+    async def frames(self, request: web.Request) -> web.Response:
+        given = self._read(request, "/depth/frames")
+        kind, pick, limit = given.kind(), given.pick(), given.limit(DEFAULT_ROWS)
+        return await self._answer(
+            request,
+            lambda: partial(anatomy, sides=given.one_or_two(), kind=kind, pick=pick, limit=limit),
+        )
 
     async def top(self, request: web.Request) -> web.Response:
         given = self._read(request, "/top")
-        kind, limit = given.kind(), given.limit(DEFAULT_ROWS)
+        kind, pick, limit = given.kind(), given.pick(), given.limit(DEFAULT_ROWS)
         by = By(given.word("by", [by.value for by in By]))
         return await self._answer(
             request,
-            lambda: partial(functions, sides=given.one_or_two(), kind=kind, by=by, limit=limit),
+            lambda: partial(functions, sides=given.one_or_two(), kind=kind, by=by, limit=limit, pick=pick),
         )
 
     async def lines(self, request: web.Request) -> web.Response:
@@ -248,12 +261,20 @@ class _Api:
         return Parameters(request.query, PARAMETERS[path], self._limits, now_ns)
 
     async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
-        kind, nodes, most = given.kind(), given.nodes(), self._limits.max_nodes
-        lines, states = given.switch("lines", default=False), given.switch("states", default=False)
+        given_states = given.switch("states", default=False)
+        kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
+        drawing = partial(
+            flame,
+            kind=kind,
+            lines=lines,
+            nodes=nodes,
+            most=self._limits.max_nodes,
+            states=given_states,
+            pick=given.pick(),
+        )
 
         def drawn() -> partial[Flame]:
-            sides = given.sides() if two else [given.question()]
-            return partial(flame, sides=sides, kind=kind, lines=lines, nodes=nodes, most=most, states=states)
+            return partial(drawing, sides=given.sides() if two else [given.question()])
 
         return await self._answer(request, drawn)
 

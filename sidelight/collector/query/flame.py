@@ -6,6 +6,7 @@ from typing import NotRequired, TypedDict
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import Drawn, drawn
 from sidelight.collector.query.frames import STATES_OF, Weights, weigh
+from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose_all
@@ -56,6 +57,7 @@ def flame(
     nodes: int | None,
     most: int,
     states: bool = False,
+    pick: Pick = ALL,
 ) -> Flame:
     """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`.
 
@@ -63,9 +65,9 @@ def flame(
     """
     chosen = choose_all(reading, sides)
     limit = min(nodes or most, most)
-    weighed = [each for windows in chosen for each in _weighed(reading, windows, kind, states=states)]
-    tree = drawn(reading, weighed, lines=lines, most=limit)
-    columns = len(weighed) // len(chosen)
+    weighed = [_weighed(reading, windows, kind, pick, states=states) for windows in chosen]
+    columns = [(windows, each) for windows, own in zip(chosen, weighed, strict=True) for each in own]
+    tree = drawn(reading, columns, lines=lines, most=limit)
     reading.deadline.remaining()
     return {
         "type": kind.value,
@@ -74,8 +76,11 @@ def flame(
         "level": tree.level,
         "name": tree.name,
         "sides": [
-            {**side(question, windows, kind), **_columns(tree, at * columns, kind, states=states)}
-            for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
+            {
+                **narrowed(side(question, windows, kind), weights[0], pick),
+                **_columns(tree, at * len(weights), kind, states=states),
+            }
+            for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
         ],
         "pruned": {"nodes": tree.dropped, "limit": limit if nodes or tree.whole > most else None},
         "basis": basis(chosen, kind, reading.unreadable),
@@ -83,14 +88,14 @@ def flame(
 
 
 def _weighed(
-    reading: Reading, windows: Windows, kind: ProfileType, *, states: bool
-) -> list[tuple[Windows, Weights]]:
+    reading: Reading, windows: Windows, kind: ProfileType, pick: Pick, *, states: bool
+) -> list[Weights]:
     """The side itself, then each state of its type if these are wanted."""
     added = sums(reading, windows)
     weights = [weigh(added, kind)]
     if states:
         weights += [weigh(added, kind, (state,)) for state in STATES_OF[kind]]
-    return [(windows, each) for each in weights]
+    return [picked(reading, windows, each, pick) for each in weights]
 
 
 def _columns(tree: Drawn, first: int, kind: ProfileType, *, states: bool) -> SelfColumns:

@@ -6,11 +6,12 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from sidelight.collector.columns import Array, integers, one
+from sidelight.collector.columns import integers
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import costs
-from sidelight.collector.query.frames import numbers, weigh
-from sidelight.collector.query.reading import Reading, View
+from sidelight.collector.query.frames import Weights, numbers, weigh
+from sidelight.collector.query.picking import ALL, DepthPool, Pick, narrowed, picked
+from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.stacks.counts import ProfileType
@@ -83,10 +84,19 @@ class By(StrEnum):
         return cost.self_ns if self is By.SELF else cost.total_ns
 
 
-def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *, by: By, limit: int) -> Top:
+def functions(
+    reading: Reading,
+    sides: Sequence[Question],
+    kind: ProfileType,
+    *,
+    by: By,
+    limit: int,
+    pick: Pick = ALL,
+) -> Top:
     """The functions that cost most on any side, by their own time or with what they call."""
     chosen = choose_all(reading, sides)
-    found = costs(reading, [(windows, weigh(sums(reading, windows), kind)) for windows in chosen])
+    weighed = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
+    found = costs(reading, list(zip(chosen, weighed, strict=True)))
     heaviest = sorted(found.items(), key=lambda item: (-max(map(by.of, item[1])), item[0]))[:limit]
     frames = [Frame.parse(unescape(frame)) for frame, _ in heaviest]
     return {
@@ -97,54 +107,39 @@ def functions(reading: Reading, sides: Sequence[Question], kind: ProfileType, *,
             "file": [frame.file for frame in frames],
         },
         "sides": [
-            _top_side(side(question, windows, kind), [own[at] for _, own in heaviest])
-            for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
+            _top_side(
+                narrowed(side(question, windows, kind), weights, pick), [own[at] for _, own in heaviest]
+            )
+            for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
         ],
         "functions": len(found),
         "basis": basis(chosen, kind, reading.unreadable),
     }
 
 
-def depth(reading: Reading, sides: Sequence[Question], kind: ProfileType) -> Depth:
+def depth(reading: Reading, sides: Sequence[Question], kind: ProfileType, *, pick: Pick = ALL) -> Depth:
     """The depths of one side or two."""
     chosen = choose_all(reading, sides)
-    measured = [_depths(reading, windows, kind) for windows in chosen]
+    weighed = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
+    measured = [_depths(reading, *one) for one in zip(chosen, weighed, strict=True)]
     gap = largest_gap(*measured) if len(measured) == 2 else None
     return {
         "type": kind.value,
         "sides": [
-            _depth_side(side(question, windows, kind), one)
-            for question, windows, one in zip(sides, chosen, measured, strict=True)
+            _depth_side(narrowed(side(question, windows, kind), weights, pick), one)
+            for question, windows, weights, one in zip(sides, chosen, weighed, measured, strict=True)
         ],
         "largest_gap": {"depth": gap[0], "gap": abs(gap[1])} if gap else None,
         "basis": basis(chosen, kind, reading.unreadable),
     }
 
 
-def _depths(reading: Reading, windows: Windows, kind: ProfileType) -> Depths:
-    weights, pool = weigh(sums(reading, windows), kind), _DepthPool()
+def _depths(reading: Reading, windows: Windows, weights: Weights) -> Depths:
+    pool = DepthPool()
     stack = numbers(reading, windows, weights.service, weights.h, pool)
     counted = pa.table({"depth": pool.depths().take(stack), "samples": weights.samples})
     added = counted.group_by("depth").aggregate([("samples", "sum")]).sort_by("depth")
     return Depths(dict(zip(integers(added["depth"]), integers(added["samples_sum"]), strict=True)))
-
-
-class _DepthPool:
-    """How deep stacks are, as the store says: their frames are not looked at. MISSING is one frame."""
-
-    view: View = "depths"
-
-    def __init__(self) -> None:
-        self._parts: list[Array] = [pa.array([1], pa.int32())]
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-    def take(self, table: pa.Table, rows: Array) -> None:
-        self._parts.append(one(table["depth"]).take(rows))
-
-    def depths(self) -> Array:
-        return one(pa.chunked_array(self._parts))
 
 
 def _depth_side(numbers: SideNumbers, found: Depths) -> DepthSide:

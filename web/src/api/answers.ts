@@ -20,7 +20,7 @@ export interface VersionRow extends Basis {
 }
 
 export interface ServicesAnswer {
-  readonly services: readonly (Basis & { readonly service: string; readonly last_seen: string | number })[];
+  readonly services: readonly (Basis & { readonly service: string; readonly last_seen: string | number; readonly versions: readonly VersionRow[] })[];
   readonly basis: Basis;
 }
 

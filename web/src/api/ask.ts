@@ -1,5 +1,6 @@
 import { PREFIX } from "../location.ts";
 import { kindOf, retryAfter, type Kind } from "../waiting.ts";
+import { taken } from "./begun.ts";
 import { heard } from "./connection.ts";
 
 /** A question the collector did not answer: what happened, what to do about it, and in how many seconds to come again. */
@@ -25,7 +26,7 @@ export function apiUrl(path: string, parameters: Parameters = {}): string {
 export async function ask<Answer>(url: string, signal: AbortSignal, coming: () => void = () => {}): Promise<Answer> {
   let response: Response;
   try {
-    response = await fetch(url, { signal, headers: { Accept: "application/json" } });
+    response = await (taken(url) ?? fetch(url, { signal, headers: { Accept: "application/json" } }));
   } catch (error) {
     if (signal.aborted) throw error;
     throw unreachable();

@@ -1,3 +1,4 @@
+import type { Band } from "../band.ts";
 import { binWidth, cumulative, roundedUp, shares, spread, type Depths } from "../distribution.ts";
 import { percent } from "../numbers.ts";
 
@@ -14,14 +15,24 @@ interface Chart {
   readonly names: readonly string[];
   readonly deepest: number;
   readonly summary: string;
+  readonly band: Band | null;
 }
+
+/** How a histogram of these depths is divided: so many bins of so many depths. */
+export function binsOf(deepest: number): { bins: number; width: number } {
+  const width = binWidth(deepest, 48);
+  return { bins: Math.floor(deepest / width) + 1, width };
+}
+
+/** The place of a pixel of a chart on its axis: 0 at its left end, 1 at its right. */
+export const partAt = (pixel: number, pixels: number): number => ((pixel / pixels) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
 
 const across = (part: number) => LEFT + part * (WIDTH - LEFT - RIGHT);
 const up = (part: number) => TOP + (1 - part) * (HEIGHT - TOP - BOTTOM);
 
 /** Bars side by side, never overlaid; B's are hatched so that colour is not the only sign. */
-export function Histogram({ sides, names, deepest, summary }: Chart) {
-  const width = binWidth(deepest, 48);
+export function Histogram({ sides, names, deepest, summary, band }: Chart) {
+  const { width } = binsOf(deepest);
   const bins = sides.map((side) => shares(spread(side, deepest, width)));
   const highest = roundedUp(Math.max(...bins.flat(), 1e-9));
   const slots = bins[0].length;
@@ -30,6 +41,7 @@ export function Histogram({ sides, names, deepest, summary }: Chart) {
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary}>
       <Hatch />
       <Frame deepest={slots * width} highest={highest} label="stack depth (frames)" />
+      <Marked band={band} top={slots * width} />
       {bins.map((shares, side) => shares.map((share, bin) => share > 0 && (
         <rect key={`${side}.${bin}`} class={`bar-${SIDES[side]}`} x={across(bin / slots) + bar * (side + 0.15)} y={up(share / highest)}
           width={Math.max(bar - 0.5, 0.5)} height={Math.max(up(0) - up(share / highest), 0.5)}>
@@ -41,7 +53,7 @@ export function Histogram({ sides, names, deepest, summary }: Chart) {
 }
 
 /** The part of samples at most so deep, as steps; B is dashed. */
-export function Ecdf({ sides, names, deepest, summary, gapAt }: Chart & { gapAt: number | null }) {
+export function Ecdf({ sides, names, deepest, summary, gapAt, band }: Chart & { gapAt: number | null }) {
   const steps = sides.map((side) => cumulative(side, deepest));
   const path = (parts: readonly number[]) =>
     parts.map((part, depth) => `${depth === 0 ? "M" : "H"}${across(depth / (deepest + 1)).toFixed(1)}${depth === 0 ? `,${up(part).toFixed(1)}` : `V${up(part).toFixed(1)}`}`).join("") + `H${across(1)}`;
@@ -49,6 +61,7 @@ export function Ecdf({ sides, names, deepest, summary, gapAt }: Chart & { gapAt:
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary}>
       <Frame deepest={deepest + 1} highest={1} label="stack depth (frames), part of samples at most so deep" />
+      <Marked band={band} top={deepest + 1} />
       {gapAt !== null && b && (
         <line class="gap-line" x1={across((gapAt + 0.5) / (deepest + 1))} x2={across((gapAt + 0.5) / (deepest + 1))} y1={up(a[gapAt])} y2={up(b[gapAt])}>
           <title>{`largest gap: ${percent(Math.abs(a[gapAt] - b[gapAt]))} at depth ${gapAt}`}</title>
@@ -57,6 +70,13 @@ export function Ecdf({ sides, names, deepest, summary, gapAt }: Chart & { gapAt:
       {steps.map((parts, side) => <path key={side} class={`line-${SIDES[side]}`} d={path(parts)}><title>{names[side]}</title></path>)}
     </svg>
   );
+}
+
+/** The depths that were brushed. */
+function Marked({ band, top }: { band: Band | null; top: number }) {
+  if (!band) return null;
+  const [from, until] = [band.from, band.until + 1].map((depth) => across(Math.min(depth / top, 1)));
+  return <rect class="marked" x={from} width={Math.max(until - from, 1)} y={TOP} height={HEIGHT - TOP - BOTTOM} />;
 }
 
 const Hatch = () => (

@@ -13,9 +13,14 @@ export function focusWord(tree: Tree, node: number): string {
     names.push(tree.names[tree.name[i]]);
     want--;
   }
+  return focusWordOf(names.reverse());
+}
+
+/** The word of a path given by its names, the root left out. */
+export function focusWordOf(names: readonly string[]): string {
   let high = SEED_HIGH;
   let low = SEED_LOW;
-  for (const name of names.reverse()) {
+  for (const name of names) {
     high = step(high, hash(name, SEED_HIGH));
     low = step(low, hash(name, SEED_LOW));
   }

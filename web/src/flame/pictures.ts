@@ -1,5 +1,5 @@
 import { microseconds, percent, plural, short, signedPercent } from "../numbers.ts";
-import { changeColour, css, frameColour, type Rgb } from "./colour.ts";
+import { changeColour, css, frameColour, NEUTRAL, type Rgb } from "./colour.ts";
 import type { Change, Norm } from "./compare.ts";
 import type { Look } from "./draw.ts";
 import { colourText } from "./merge.ts";
@@ -32,20 +32,26 @@ export function plainLook(names: readonly string[], by?: "file" | "package"): (n
   };
 }
 
-export function changeLook(reading: Reading): (node: number) => Look {
+/** Colours by change. With `quiet` what is within noise has no name, so that the changes stand out. */
+export function changeLook(reading: Reading, quiet = false): (node: number) => Look {
   const known = new Map<number, Look>();
   return (node) => {
     let look = known.get(node);
     if (!look) {
       const change = changeAt(reading, node);
       const text = reading.tree.names[reading.tree.name[node]];
+      const silent = quiet && node > 0 && change.direction === "same";
       const sign = change.direction === "more" ? "▲ " : change.direction === "less" ? "▼ " : "";
       const hatch = change.direction === "new" || change.direction === "gone" ? change.direction : "";
-      known.set(node, (look = { fill: changeColour(change), label: sign + text, hatch }));
+      known.set(node, (look = { fill: changeColour(change), label: silent ? "" : sign + text, hatch }));
     }
     return look;
   };
 }
+
+/** One side's colours, grey where the sides differ by no more than noise. */
+export const unlessSame = (reading: Reading, look: (node: number) => Look) => (node: number): Look =>
+  (node > 0 && changeAt(reading, node).direction === "same" ? { ...look(node), fill: NEUTRAL } : look(node));
 
 /** A frame in numbers: for the tooltip, the line under the graph and the live region. */
 export function describe(reading: Reading, norm: Norm, node: number): Description {

@@ -1,12 +1,18 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
-import type { DepthAnswer, DepthSide } from "../api/answers.ts";
-import { Ecdf, Histogram } from "../charts/depthcharts.tsx";
+import type { DepthAnswer, DepthSide, TimelineAnswer } from "../api/answers.ts";
+import { bandOf, pickedBy, written, type Band } from "../band.ts";
+import { binsOf, Ecdf, Histogram } from "../charts/depthcharts.tsx";
+import { focusName } from "../flame/focus.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { count, percent, short } from "../numbers.ts";
+import { Anatomy } from "../parts/anatomy.tsx";
 import { BasisLine, Link, Notices, Show } from "../parts/basics.tsx";
+import { Brush } from "../parts/brush.tsx";
+import { DepthBand } from "../parts/depthband.tsx";
+import { DepthScope } from "../parts/depthscope.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
@@ -15,18 +21,19 @@ import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
 import { allSamples } from "../quality.ts";
 import { selectorOf, sideName } from "../selectors.ts";
-import { gapSentence } from "../verdict.ts";
 import { comparison, usualSides } from "../sides.ts";
-import type { TimelineAnswer } from "../api/answers.ts";
 import { onPage } from "../url.ts";
+import { gapSentence } from "../verdict.ts";
 
 /** How deep the stacks of samples are: of one profile, or of two sides. */
 export function Depth({ turn }: { turn: number }) {
   const here = place.value;
   const range = rangeOf(here);
   const two = here.a !== "" && here.b !== "";
-  const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
-  const question = ["depth", two ? comparison(here, range) : scope] as const;
+  const scope: Record<string, string> = two ? comparison(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
+  const { function: fn, focus, ...depths } = pickedBy(here);
+  const whole = { ...scope, function: fn, focus };
+  const question = ["depth", whole] as const;
   const asked = useAnswer<DepthAnswer>(apiUrl(...question));
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { query: selectorOf(here.service, ""), ...range, type: "wall" }));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
@@ -35,22 +42,36 @@ export function Depth({ turn }: { turn: number }) {
     <>
       <div class="heading">
         <h1>Stack depth of <bdi>{here.service.slice(0, 200)}</bdi></h1>
-        {two && <Link to={onPage(here, "compare")} class="button">Compare A and B</Link>}
+        {two && <Link to={onPage(here, "compare", { focus: here.focus })} class="button">Compare A and B</Link>}
         {two && <button type="button" onClick={() => change({ a: "", b: "", a_from: "", a_until: "", b_from: "", b_until: "" })}>One profile</button>}
         {!two && usual && <Link to={onPage(here, "depth", usual)} class="button primary">Compare with previous version</Link>}
         <Share question={question} answered={asked.current ? asked.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
-      {two && <SidePickers versions={timeline.answer?.versions ?? []} range={range} answered={asked.current ? (asked.answer?.sides ?? null) : null} />}
+      {two && <SidePickers range={range} answered={asked.current ? (asked.answer?.sides ?? null) : null} />}
+      <DepthScope asked={scope} />
       <Show asked={asked} what="stack depths">
-        {(answer) => (answer.sides.every((side) => side.depth.length === 0) ? <Nothing what={here.type} /> : <Distribution answer={answer} current={asked.current} />)}
+        {(answer) => (answer.sides.some((side) => side.depth.length > 0)
+          ? <Distribution answer={answer} current={asked.current} url={apiUrl(two ? "compare" : "flamegraph", { ...whole, ...depths, nodes: here.nodes })} parts={whole} />
+          : fn !== "" || focus !== "" ? <NoneSuch fn={fn} focus={focus} /> : <Nothing what={here.type} />)}
       </Show>
     </>
   );
 }
 
+/** Samples there may be, but none with the function, or below the call path. */
+function NoneSuch({ fn, focus }: { fn: string; focus: string }) {
+  return (
+    <div class="card zero">
+      <h2>{fn !== "" ? <>No sample here has <bdi><code>{fn.slice(0, 300)}</code></bdi> on its stack</> : <>No sample here lies below <bdi><code>{focusName(focus)}</code></bdi></>}</h2>
+      <p>{fn !== "" ? "A name alone finds that function in any file." : "Call paths change with deployments: another range or side may have it."}</p>
+      <button type="button" class="primary" onClick={() => change({ scope: "" })}>All samples</button>
+    </div>
+  );
+}
+
 /** `current` is false while the answer is still the one before, so nothing here may name the new sides. */
-function Distribution({ answer, current }: { answer: DepthAnswer; current: boolean }) {
+function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; current: boolean; url: string; parts: Record<string, string> }) {
   const { a, b } = place.value;
   const { sides, largest_gap: gap } = answer;
   const two = sides.length === 2;
@@ -58,6 +79,12 @@ function Distribution({ answer, current }: { answer: DepthAnswer; current: boole
   const names = two ? sideNames : ["all samples"];
   const depths = sides.map((side) => ({ depth: side.depth, samples: side.samples_at }));
   const deepest = Math.max(...sides.map((side) => side.max ?? 0), 1);
+  const [drawing, draw] = useState<Band | null>(null);
+  const chosen = bandOf(place.value, deepest);
+  const band = drawing ?? chosen;
+  const pick = (next: Band | null, how?: "replace") => change(next ? written(next) : { depth_from: "", depth_until: "" }, how);
+  const brush = { deepest, band: chosen, draft: draw, pick };
+  const chart = { sides: depths, names, deepest, band };
   const summary = sides.map((side, at) => `${names[at]}: mean ${short(side.mean ?? 0)}, median ${side.p50 ?? 0}, 95th percentile ${side.p95 ?? 0}, deepest ${side.max ?? 0}`).join("; ");
   const gapWords = gap && two ? gapSentence(depths, gap.depth) : "";
   return (
@@ -68,9 +95,11 @@ function Distribution({ answer, current }: { answer: DepthAnswer; current: boole
       {gapWords !== "" && <p class="verdict">{current ? gapWords : "Loading stack depths…"}</p>}
       <div class="charts">
         <figure class="card"><figcaption>Histogram <Key two={two} names={names} /></figcaption>
-          <Histogram sides={depths} names={names} deepest={deepest} summary={`Histogram of stack depth. ${summary}.`} /></figure>
+          <Brush name="Histogram of stack depth" {...binsOf(deepest)} {...brush}><Histogram {...chart} summary={`Histogram of stack depth. ${summary}.`} /></Brush></figure>
         <figure class="card"><figcaption>Cumulative distribution <Key two={two} names={names} /></figcaption>
-          <Ecdf sides={depths} names={names} deepest={deepest} gapAt={gap?.depth ?? null} summary={`Cumulative distribution of stack depth. ${summary}. ${gapWords}`} /></figure>
+          <Brush name="Cumulative distribution of stack depth" bins={deepest + 1} width={1} {...brush}>
+            <Ecdf {...chart} gapAt={gap?.depth ?? null} summary={`Cumulative distribution of stack depth. ${summary}. ${gapWords}`} />
+          </Brush></figure>
       </div>
       <div class="wide" tabIndex={0} role="region" aria-label="Depth numbers">
         <table class="depths">
@@ -78,14 +107,28 @@ function Distribution({ answer, current }: { answer: DepthAnswer; current: boole
           <tbody>{sides.map((side, at) => <Numbers key={names[at]} side={side} name={names[at]} />)}</tbody>
         </table>
       </div>
-      {two && (sides[0].truncated_samples > 0) !== (sides[1].truncated_samples > 0) && (
-        <p class="notices single">Only one side has truncated stacks: the tails of the two distributions are not comparable.</p>
-      )}
+      {two && <Tail sides={sides} />}
+      <DepthBand band={chosen} sides={sides} names={names} deepest={deepest} pick={pick} url={url} />
+      <Anatomy asked={parts} />
       <details class="numbers card">
         <summary>All depths as a table</summary>
         <Table sides={sides} names={names} />
       </details>
     </>
+  );
+}
+
+const truncated = (side: DepthSide) => side.truncated_samples / Math.max(allSamples(side.states), side.truncated_samples, 1);
+
+/** Truncation that differs makes the deep ends of two distributions hard to compare: shown all the same, and said. */
+function Tail({ sides }: { sides: readonly DepthSide[] }) {
+  const [a, b] = sides.map((side) => percent(truncated(side)));
+  if (a === b) return null;
+  return (
+    <p class="notices single">
+      Truncation differs (A {a}, B {b}): stacks deeper than the sampler's limit lost their middle, so p99, max and the right end of both charts are not
+      comparable. They are shown as they are; a higher <code>--max-depth</code> of the sidecar reads whole stacks.
+    </p>
   );
 }
 
@@ -95,15 +138,15 @@ function Key({ two, names }: { two: boolean; names: readonly string[] }) {
 }
 
 function Numbers({ side, name }: { side: DepthSide; name: string }) {
-  const truncated = side.truncated_samples / Math.max(allSamples(side.states), side.truncated_samples, 1);
+  const cut = truncated(side);
   const number = (value: number | null) => <td class="number">{value === null ? "–" : short(value)}</td>;
   const whole = (value: number | null) => <td class="number">{value === null ? "–" : count(value)}</td>;
   return (
     <tr>
       <th scope="row"><bdi>{name}</bdi></th>
       {number(side.mean)}{whole(side.p50)}{whole(side.p95)}{whole(side.p99)}
-      <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title="deeper stacks were cut here">+</span>}</td>
-      <td class="number">{percent(truncated)}</td>{whole(side.samples_at.reduce((all, value) => all + value, 0))}
+      <td class="number">{side.max === null ? "–" : count(side.max)}{cut > 0 && <span title="deeper stacks were cut here">+</span>}</td>
+      <td class="number">{percent(cut)}</td>{whole(side.samples_at.reduce((all, value) => all + value, 0))}
     </tr>
   );
 }

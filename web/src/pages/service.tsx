@@ -2,10 +2,12 @@ import { useEffect } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { FlameAnswer, Side, TimelineAnswer } from "../api/answers.ts";
+import { pickedBy } from "../band.ts";
 import { change, place } from "../location.ts";
 import { notices, stale } from "../notices.ts";
 import { percent, plural, seconds } from "../numbers.ts";
 import { Link, Notices, Segments, Show } from "../parts/basics.tsx";
+import { BandChip } from "../parts/depthband.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Exports, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
@@ -24,7 +26,7 @@ export function Service({ turn }: { turn: number }) {
   const range = rangeOf(here);
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", scope));
-  const question = ["flamegraph", { ...scope, ...treeAsked(here) }] as const;
+  const question = ["flamegraph", { ...scope, ...treeAsked(here), ...pickedBy({ ...here, scope: "" }) }] as const;
   const flame = useAnswer<FlameAnswer>(apiUrl(...question));
   useEffect(() => {
     if (turn === 0) return;
@@ -69,6 +71,7 @@ function Profile({ answer }: { answer: FlameAnswer }) {
         <Exports side={side} name={service} drawn={answer.level.length + answer.pruned.nodes} />
       </div>
       <QualityLine of={side} />
+      <BandChip />
       <Pruned pruned={answer.pruned} />
       <Lensed answer={answer} names={[""]} />
     </>

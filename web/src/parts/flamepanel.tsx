@@ -17,7 +17,7 @@ import { SearchBox } from "./searchbox.tsx";
 
 /** Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. */
 export function FlamePanel({ reading, names }: { reading: Reading; names: readonly string[] }) {
-  const { focus: word, q, norm, view } = place.value;
+  const { focus: word, q, norm, view, sig } = place.value;
   const { tree, shape } = reading;
   const found = useMemo(() => search(tree, q), [tree, q]);
   const wanted = useMemo(() => findFocus(tree, word), [tree, word]);
@@ -32,8 +32,8 @@ export function FlamePanel({ reading, names }: { reading: Reading; names: readon
   const kinds = names.length === 1 ? (["single"] as const) : view === "sides" ? (["a", "b"] as const) : (["difference"] as const);
   const pictures = useMemo(() => {
     const marksBefore = countBefore(found?.hit ?? null, kinds[0] === "difference" ? changes : null);
-    return kinds.map((kind) => paint(kind, reading, names, norm, { focus, hit: found?.hit ?? null, marksBefore }));
-  }, [reading, found, focus, changes, norm, kinds[0]]);
+    return kinds.map((kind) => paint(kind, reading, names, norm, sig, { focus, hit: found?.hit ?? null, marksBefore }));
+  }, [reading, found, focus, changes, norm, sig, kinds[0]]);
 
   const zoom = (node: number) => change({ focus: focusWord(tree, node) });
   const stack = () => pathTo(shape, chosen).slice(1).map((node) => tree.names[tree.name[node]]).join("\n");

@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
+import { isChange } from "../flame/changes.ts";
 import type { Norm } from "../flame/compare.ts";
 import { findFocus, focusName } from "../flame/focus.ts";
 import { functionOf, linesOf, offersOf, sandwichOf } from "../flame/offers.ts";
@@ -10,6 +11,7 @@ import { matcher, searchable } from "../flame/search.ts";
 import { functionSums, type FunctionSums } from "../flame/sums.ts";
 import { change, place } from "../location.ts";
 import { count, microseconds, percent, signed } from "../numbers.ts";
+import { Badge } from "./badge.tsx";
 import { Bar, Link } from "./basics.tsx";
 import { copy } from "./copying.tsx";
 import { useKeys } from "./keys.ts";
@@ -28,7 +30,7 @@ const KINDS = { file: "files", package: "packages" } as const;
  * chooses the function that a sandwich or a list of lines is about.
  */
 export function Functions({ reading, names, pick }: { reading: Reading; names: readonly string[]; pick?: (fn: string) => void }) {
-  const { q, sort, norm, focus: word } = place.value;
+  const { q, sort, norm, focus: word, sig } = place.value;
   const { tree } = reading;
   const two = names.length === 2;
   const top = Math.max(findFocus(tree, word), 0);
@@ -36,8 +38,9 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
   const key = sort || "-self";
   const listed = useMemo(() => {
     const matches = matcher(q);
-    return ranked(sums, tree.names, reading.divisor, key, (row) => !matches || matches(tree.names[sums.name[row]]));
-  }, [sums, q, key]);
+    return ranked(sums, tree.names, reading.divisor, key, (row) =>
+      (!matches || matches(tree.names[sums.name[row]])) && (!two || !sig || isSignificant(sums, row, reading.divisor)));
+  }, [sums, q, key, sig]);
   const { box, shown, look, go } = useRows(listed.length, ROW, listed);
   const [menu, open] = useState<OpenMenu | null>(null);
   const nameAt = (at: number) => sums.name[listed[at]];
@@ -99,6 +102,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
                 <th scope="row">
                   <div class="acting">
                     <Name text={tree.names[sums.name[row]]} pick={pick && (() => pick(functionOf(tree, sums.name[row])))} />
+                    {two && <Badge of={changeIn(sums, row, reading.divisor, "total")} />}
                     <span class="rowacts">
                       <Link to={{ ...place.value, ...sandwichOf(functionOf(tree, sums.name[row])) }} title="Callers and callees (s)">sandwich</Link>
                       <button type="button" class="square" aria-haspopup="menu" aria-label="More" title="More"
@@ -162,3 +166,6 @@ function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm:
     </>
   );
 }
+
+const isSignificant = (sums: FunctionSums, row: number, divisor: readonly number[]) =>
+  isChange(changeIn(sums, row, divisor, "total")) || isChange(changeIn(sums, row, divisor, "self"));

@@ -1,5 +1,5 @@
 import type { Norm } from "../flame/compare.ts";
-import { changeLook, describe, plainLook } from "../flame/pictures.ts";
+import { changeLook, describe, plainLook, unlessSame } from "../flame/pictures.ts";
 import type { Reading } from "../flame/reading.ts";
 import type { Picture } from "../flame/view.ts";
 
@@ -7,7 +7,7 @@ import type { Picture } from "../flame/view.ts";
 export type Kind = "single" | "a" | "b" | "difference";
 
 export function paint(
-  kind: Kind, reading: Reading, names: readonly string[], norm: Norm, seen: Pick<Picture, "focus" | "hit" | "marksBefore">,
+  kind: Kind, reading: Reading, names: readonly string[], norm: Norm, sig: boolean, seen: Pick<Picture, "focus" | "hit" | "marksBefore">,
 ): Picture {
   const { tree, shape } = reading;
   const byName = plainLook(tree.names, tree.by);
@@ -17,7 +17,7 @@ export function paint(
     tree,
     shape,
     total: kind === "difference" ? reading.total : reading.us[side],
-    look: kind === "difference" ? changeLook(reading) : (node) => byName(tree.name[node]),
+    look: kind === "difference" ? changeLook(reading, sig) : kind !== "single" && sig ? unlessSame(reading, (node) => byName(tree.name[node])) : (node) => byName(tree.name[node]),
     describe: (node) => describe(reading, norm, node),
     label: `${title}: ${tree.level.length - 1} call paths, ${shape.deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`,
     ...seen,

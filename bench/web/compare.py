@@ -1,0 +1,188 @@
+"""From the click on "Compare with previous version" to the painted comparison, in milliseconds.
+
+    make install ui && python -m bench.web.compare [--stacks 20000] [--runs 11] [--limit-ms 300]
+
+A collector of its own on an empty directory gets two versions of a service of the corpus (bench/corpus) with so
+many distinct stacks each, and a headless Chromium clicks. Time runs from the press of the button, in the page's
+own clock, to the second frame after the differential graph and the verdict of these sides are there. Each run
+asks about another range, so that no answer is kept from the run before; `again` is that range asked once more.
+Medians; ends with 1 if that of the new answers is above the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+from ulid import ULID
+
+from bench.corpus.stacks import Known, service, version
+from sidelight.stacks.counts import Counts
+from sidelight.stacks.folded import Stack
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Quality, Window, encode
+
+SECOND_NS = 10**9
+PERIOD_NS = 10_000_000
+WINDOW_SECONDS = 60
+SAMPLES = 6000
+WELL = Quality(
+    attempts=SAMPLES, samples=SAMPLES, mode="gil", sampler="sidelight", reader="own", python="3.11"
+)
+
+MEASURE = """() => new Promise(done => {
+  const link = [...document.querySelectorAll('a.primary')].find(at => at.textContent.startsWith('Compare'));
+  document.addEventListener('click', event => {
+    const start = event.timeStamp;
+    const look = () => {
+      const here = location.pathname.endsWith('/compare');
+      const drawn = here && document.querySelector('.flame canvas[data-drawn]');
+      const said = document.querySelector('.verdict')?.textContent ?? 'Loading';
+      if (!drawn || said.startsWith('Loading')) return setTimeout(look, 1);
+      requestAnimationFrame(() => requestAnimationFrame(() => {
+        const entries = performance.getEntriesByType('resource').filter(one => one.startTime >= start - 1);
+        const asked = entries.find(one => one.name.includes('/compare?'));
+        const parts = asked ? [asked.startTime, asked.responseStart, asked.responseEnd].map(at => at - start) : [];
+        done([performance.now() - start, ...parts]);
+      }));
+    };
+    look();
+  }, { capture: true, once: true });
+  link.click();
+})"""
+
+
+def windows(
+    luck: random.Random, number: int, known: list[tuple[Stack, Known]], start: float, minutes: int, pods: int
+) -> Iterator[Window]:
+    """A minute of each pod at a time: samples by the weights of the stacks, and each stack once at least."""
+    weights = [one.weight for _, one in known]
+    for minute in range(minutes):
+        for pod in range(pods):
+            chosen = luck.choices(range(len(known)), weights, k=SAMPLES)
+            rows = Counter([*chosen, *range(minute * pods + pod, len(known), minutes * pods)])
+            yield Window(
+                id=str(ULID()),
+                labels=Labels({"service": "shop", "version": f"v{number}", "pod": f"shop-{number}-{pod}"}),
+                start_ns=round((start + minute * WINDOW_SECONDS) * SECOND_NS),
+                duration_ns=WINDOW_SECONDS * SECOND_NS,
+                period_ns=PERIOD_NS,
+                counts={known[at][0]: Counts(running=count) for at, count in rows.items()},
+                quality=WELL,
+            )
+
+
+def send(url: str, some: list[Window]) -> None:
+    body = encode(some)
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/windows", body), timeout=60) as answer:
+        assert answer.status == 200
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clicked(browser: Browser, url: str, start: float, until: float) -> list[float]:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    try:
+        page.goto(f"{url}/s/shop?from={moment(start)}&until={moment(until)}")
+        page.locator(".flame canvas[data-drawn]").wait_for()
+        page.get_by_role("link", name="Compare with previous version").hover()
+        page.wait_for_load_state("networkidle")
+        found: list[float] = page.evaluate(MEASURE)
+        return found
+    finally:
+        page.close()
+
+
+def measured(url: str, start: float, until: float, runs: int, limit_ms: float) -> bool:
+    """Prints the medians; whether that of new answers is within the limit."""
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
+        clicked(browser, url, start - 3600, until)
+        new, again = [], []
+        for run in range(runs):
+            new.append(clicked(browser, url, start - 60 - run, until))
+            again.append(clicked(browser, url, start - 60 - run, until))
+        browser.close()
+    print("| answer | click to painted, median | least | most | asked at | first byte | last byte |")
+    print("|---|---|---|---|---|---|---|")
+    for name, found in (("new", new), ("again", again)):
+        total = [one[0] for one in found]
+        steps = [statistics.median(column) for column in zip(*(one[1:] for one in found), strict=False)]
+        cells = [statistics.median(total), min(total), max(total), *steps]
+        print(f"| {name} |", " | ".join(f"{ms:,.0f}" for ms in cells), "|")
+    median = statistics.median(one[0] for one in new)
+    print(f"\n{median:,.0f} ms of {limit_ms:g} ms: {'within' if median <= limit_ms else 'ABOVE'} the limit")
+    return median <= limit_ms
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--stacks", type=int, default=20_000)
+    parser.add_argument("--minutes", type=int, default=20)
+    parser.add_argument("--pods", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--limit-ms", type=float, default=300)
+    parser.add_argument("--keep", help="a directory for the store that is to stay")
+    given = parser.parse_args()
+    luck = random.Random(20)
+    known = service(given.stacks, 1)
+    end = time.time() // 60 * 60 - 120
+    middle = end - given.minutes * WINDOW_SECONDS
+    start = middle - given.minutes * WINDOW_SECONDS
+    with tempfile.TemporaryDirectory(prefix="sidelight-bench-") as folder:
+        port_file = Path(folder) / "port"
+        argv = [
+            sys.executable,
+            "-m",
+            "sidelight.cli",
+            "collector",
+            "--store",
+            given.keep or f"{folder}/store",
+        ]
+        argv += ["--listen", "127.0.0.1:0", "--port-file", str(port_file)]
+        with (Path(folder) / "log").open("wb") as log:
+            collector = subprocess.Popen(argv, stdout=log, stderr=log)
+        try:
+            while not (port_file.exists() and port_file.read_text().strip()):
+                if collector.poll() is not None:
+                    sys.exit((Path(folder) / "log").read_text())
+                time.sleep(0.1)
+            url = f"http://127.0.0.1:{port_file.read_text().strip()}"
+            for number, begin in ((1, start), (2, middle)):
+                made = windows(luck, number, version(known, number, 1), begin, given.minutes, given.pods)
+                while some := list(islice(made, 10)):
+                    send(url, some)
+            sides = (
+                f'query={{service="shop"}}&baseline=version="v1"&comparison=version="v2"&from={start - 1:.0f}'
+            )
+            with urllib.request.urlopen(
+                f"{url}/api/v1/compare?{sides}&nodes=all".replace('"', "%22")
+            ) as answer:
+                found = json.load(answer)
+            print(
+                f"{len(known):,} stacks, {len(found['level']):,} nodes, {found['basis']['windows']} windows\n"
+            )
+            return 0 if measured(url, start, end, given.runs, given.limit_ms) else 1
+        finally:
+            collector.terminate()
+            collector.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Answers about some stacks only are what is added up of these stacks alone, by whatever they are picked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.query.flame import flame
+from sidelight.collector.query.picking import Pick, focus_word
+from sidelight.collector.query.tables import By, depth, functions
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.folded import split
+from sidelight.stacks.frames import Frame, unescape, without_line
+from sidelight.stacks.profile import Profile, merge, tree
+from sidelight.stacks.sums import depths, top
+from sidelight.stacks.tree import outline
+from sidelight.stacks.window import Window
+from tests.collector.asking import get, refused, serving
+from tests.collector.storing import asked, question, stored, window
+from tests.collector.test_query_sums import near, read_back, scattered
+
+WALL = ProfileType.WALL
+kinds = st.sampled_from(ProfileType)
+bounds = st.one_of(st.none(), st.integers(1, 7))
+
+
+def kept(profile: Profile, is_kept: Any) -> Profile:
+    """The stacks of a profile that a test says yes to, given their frames as people read them."""
+    stacks = [stack for stack in profile.samples if is_kept(split(stack))]
+    return Profile(
+        {stack: profile.samples[stack] for stack in stacks},
+        {stack: profile.times_ns[stack] for stack in stacks},
+    )
+
+
+def plain(frames: Sequence[str]) -> list[str]:
+    return [unescape(without_line(frame)) for frame in frames]
+
+
+@given(scattered(), kinds, bounds, bounds)
+def test_a_band_of_depths_is_what_its_stacks_add_up_to(
+    case: tuple[list[Window], list[list[Window]]], kind: ProfileType, least: int | None, most: int | None
+) -> None:
+    windows, segments = case
+    store, asked_for = stored(*segments), question(start=-2000, end=2000)
+    pick = Pick(min_depth=least, max_depth=most)
+    whole = merge(*(Profile.of(one) for one in windows))
+    expected = kept(whole, lambda frames: (least or 0) <= len(frames) <= (most or 99))
+
+    measured = asked(store, lambda reading: depth(reading, [asked_for], kind, pick=pick))["sides"][0]
+    own = depths(expected.rows(kind))
+    assert dict(zip(measured["depth"], measured["samples_at"], strict=True)) == own.samples
+    assert measured["samples"] == own.total
+    assert measured["seconds"] == pytest.approx(sum(ns for _, _, ns in expected.rows(kind)) / 1e9)
+
+    def picture(reading: Any) -> Any:
+        return flame(reading, [asked_for], kind, lines=True, nodes=None, most=10**6, pick=pick)
+
+    grown = tree(expected, kind, lines=True)
+    named = replace(grown, names=[unescape(name) for name in grown.names])
+    assert outline(read_back(asked(store, picture))) == outline(named)
+
+    table = asked(
+        store, lambda reading: functions(reading, [asked_for], kind, by=By.TOTAL, limit=999, pick=pick)
+    )
+    costs = top([expected.rows(kind, lines=False)])
+    assert dict(zip(texts(table["rows"]), table["sides"][0]["total_samples"], strict=True)) == {
+        unescape(frame): cost[0].total_samples for frame, cost in costs.items()
+    }
+
+
+def texts(rows: Any) -> list[str]:
+    both = zip(rows["function"], rows["file"], strict=True)
+    return [Frame(function, file).text for function, file in both]
+
+
+@given(st.lists(near, min_size=1, max_size=5, unique_by=lambda one: one.id), kinds, st.data())
+def test_stacks_with_a_function_or_below_a_call_path_are_found_by_their_frames(
+    windows: list[Window], kind: ProfileType, data: st.DataObject
+) -> None:
+    store, asked_for = stored(windows), question(start=-2000, end=2000)
+    whole = merge(*map(Profile.of, windows))
+    stacks = [plain(split(stack)) for stack in whole.samples] or [["nothing"]]
+    path = data.draw(st.sampled_from(stacks))
+    path = path[: data.draw(st.integers(1, len(path)))]
+
+    def samples(pick: Pick) -> dict[int, int]:
+        side = asked(store, lambda reading: depth(reading, [asked_for], kind, pick=pick))["sides"][0]
+        return dict(zip(side["depth"], side["samples_at"], strict=True))
+
+    function = Frame.parse(path[-1]).function
+    with_it = kept(
+        whole,
+        lambda frames: any(path[-1] == one or path[-1] == Frame.parse(one).function for one in plain(frames)),
+    )
+    assert samples(Pick(function=path[-1])) == depths(with_it.rows(kind)).samples
+    by_name = kept(
+        whole,
+        lambda frames: any(function in (one, Frame.parse(one).function) for one in plain(frames)),
+    )
+    assert samples(Pick(function=function)) == depths(by_name.rows(kind)).samples
+    below = kept(whole, lambda frames: plain(frames)[: len(path)] == path)
+    assert samples(Pick(focus=focus_word(path))) == depths(below.rows(kind)).samples
+
+
+def test_the_word_of_a_call_path_is_that_of_the_pages() -> None:
+    vectors = json.loads((Path(__file__).parents[2] / "web/test/vectors/focus.json").read_text())
+    assert len(vectors) >= 12
+    for names, word in vectors:
+        assert focus_word(names) == word
+
+
+STACKS = (
+    "main (a.py:1);work (b.py:2);deep (c.py:3) 5 | main (a.py:4);work (b.py:9) 3 | main (a.py:1);[idle] 2"
+)
+
+
+async def test_a_call_path_may_be_named_with_its_lines() -> None:
+    store = stored([window(STACKS)])
+    path = ["main (a.py:1)", "work (b.py:2)"]
+    async with serving(store) as client:
+        with_lines = await get(client, "depth", focus=focus_word(path))
+        without = await get(client, "depth", focus=focus_word([without_line(one) for one in path]))
+    assert with_lines["sides"][0]["samples"] == 5
+    assert without["sides"][0]["samples"] == 8
+
+
+async def test_picks_narrow_each_other_and_both_sides() -> None:
+    store = stored([window(STACKS), window(STACKS, version="2"), window(STACKS, version="2", at=20)])
+    given_ = {"query": 'service="shop"', "baseline": 'version="1"', "comparison": 'version="2"'}
+    async with serving(store) as client:
+        found = await get(client, "compare", **given_, function="work (b.py)", min_depth="3", max_depth="3")
+        assert [side["samples"] for side in found["sides"]] == [5, 10]
+        assert [sum(side["self_samples"]) for side in found["sides"]] == [5, 10]
+        assert found["names"] == ["total", "main (a.py)", "work (b.py)", "deep (c.py)"]
+        none = await get(client, "flamegraph", min_depth="9")
+    assert (none["sides"][0]["samples"], none["sides"][0]["seconds"], none["level"]) == (0, 0.0, [0])
+    assert none["basis"]["samples"] == 30
+
+
+async def test_a_question_about_other_stacks_is_another_question() -> None:
+    async with serving(stored([window(STACKS)])) as client:
+        found = [
+            (await get(client, "depth", **given_))["sides"][0]["samples"]
+            for given_ in ({}, {"min_depth": "3"}, {"max_depth": "1"}, {"function": "work"}, {})
+        ]
+    assert found == [10, 5, 2, 8, 10]
+
+
+async def test_bounds_that_hold_nothing_and_words_that_are_none_are_refused() -> None:
+    async with serving(stored([window(STACKS)])) as client:
+        for given_ in (
+            {"min_depth": "4", "max_depth": "3"},
+            {"min_depth": "0"},
+            {"max_depth": "-1"},
+            {"max_depth": "all"},
+            {"focus": "main"},
+            {"focus": "0123456789abcdef."},
+        ):
+            status, body = await refused(client, "depth", **given_)
+            assert (status, body["error"]) == (400, "bad_parameter")
+        assert (await get(client, "depth", min_depth="3", max_depth="3"))["sides"][0]["samples"] == 5

@@ -1,0 +1,22 @@
+import { begin } from "./api/begun.ts";
+import { apiUrl } from "./api/ask.ts";
+import { pickedBy } from "./band.ts";
+import { PREFIX } from "./location.ts";
+import { treeAsked } from "./parts/lensed.tsx";
+import { rangeOf } from "./parts/range.tsx";
+import { comparison } from "./sides.ts";
+import { parsePlace, type Place } from "./url.ts";
+
+/** What the compare page asks for. */
+export const compareAsked = (here: Place): readonly ["compare", Record<string, string>] =>
+  ["compare", { ...comparison(here, rangeOf(here)), ...pickedBy({ ...here, scope: "" }), ...treeAsked(here) }];
+
+/** Asks for a comparison while the button that leads to it is still pressed. */
+export function askAhead(): void {
+  document.addEventListener("pointerdown", (event) => {
+    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[data-inside]") : null;
+    if (!link || event.button !== 0) return;
+    const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
+    if (to.page === "compare" && to.a !== "" && to.b !== "") begin(apiUrl(...compareAsked(to)));
+  });
+}

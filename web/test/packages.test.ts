@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { findFocus, focusWord } from "../src/flame/focus.ts";
+import { packageOf } from "../src/flame/packages.ts";
+import { grow } from "./stacks.ts";
+
+/** Shared with tests/stacks/test_packages.py: both sides of the house have one rule. */
+const vectors = JSON.parse(readFileSync("test/vectors/packages.json", "utf8")) as [string, string, string][];
+
+test("a frame's package is the one that the collector counts it under", () => {
+  for (const [frame, name, kind] of vectors) assert.deepEqual(packageOf(frame), { name, kind }, frame);
+});
+
+/** Shared with tests/collector/test_query_picking.py: the collector finds a call path by its word. */
+test("a call path's word is the one that the collector reads", () => {
+  const paths = JSON.parse(readFileSync("test/vectors/focus.json", "utf8")) as [string[], string][];
+  for (const [path, word] of paths) {
+    const tree = grow([{ path, us: [1000] }], 1);
+    assert.equal(focusWord(tree, path.length), word);
+    assert.equal(findFocus(tree, word), path.length);
+  }
+});
