@@ -100,7 +100,7 @@ export function drawHeatmap(canvas: HTMLCanvasElement, grid: Grid, of: Geometry,
     ctx.lineWidth = 2;
     ctx.strokeRect(x(cursor.column) + 1, y(cursor.row) + 1, Math.max(of.wide - 2, 2), of.high - 3);
   }
-  canvas.dataset.drawn = `${grid.rows.length}×${grid.columns.length}`;
+  canvas.dataset.drawn = `${grid.rows.length} ${grid.columns.length} ${of.gutter} ${of.top} ${of.wide} ${of.high}`;
 }
 
 /** Stripes for what was not watched, so that it is no colour of the scale. */
@@ -119,16 +119,17 @@ function hatch(ctx: CanvasRenderingContext2D, ink: string): CanvasPattern | stri
   return ctx.createPattern(tile, "repeat") ?? "transparent";
 }
 
+/** A text that fits, cut at its start: names of pods differ at their ends. */
 function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
-  const start = text.slice(0, 120);
-  if (text.length <= 120 && ctx.measureText(text).width <= width) return text;
-  let [fits, not] = [0, start.length];
-  while (not - fits > 1) {
-    const middle = (fits + not) >> 1;
-    if (ctx.measureText(`${start.slice(0, middle)}…`).width <= width) fits = middle;
-    else not = middle;
+  const end = text.slice(-120);
+  if (end === text && ctx.measureText(text).width <= width) return text;
+  let [cut, fits] = [0, end.length];
+  while (fits - cut > 1) {
+    const middle = (cut + fits) >> 1;
+    if (ctx.measureText(`…${end.slice(middle)}`).width <= width) fits = middle;
+    else cut = middle;
   }
-  return `${start.slice(0, fits)}…`;
+  return `…${end.slice(fits)}`;
 }
 
 function axis(ctx: CanvasRenderingContext2D, grid: Grid, of: Geometry, ink: string): void {

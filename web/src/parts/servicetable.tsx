@@ -93,7 +93,7 @@ export function ServiceTable({ answer, order, drifts, sorted, range }: Shown) {
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ at, before }) => [
+          {rows.flatMap(({ at, before }) => [
             before > 0 && <Gap key={`before ${at}`} rows={before} />,
             <Row key={answer.service[order[at]]} answer={answer} of={order[at]} at={at} drift={drifts[order[at]]} most={most} trend={trends.get(answer.service[order[at]])} />,
           ])}

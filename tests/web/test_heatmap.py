@@ -1,0 +1,300 @@
+"""The heatmap: what each pod took when, and which hours of which days; a block of it leads on."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import HOSTILE_SERVICE, Open, Serve
+from tests.web.flame import boxes
+from tests.web.profiles import AFTER, send, windows
+from tests.web.test_accessibility import violations
+
+COLOURS = """(canvas, cells) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+    const [ratio, width] = [devicePixelRatio, canvas.width]
+    const at = (x, y) => 4 * (Math.floor(y * ratio) * width + Math.floor(x * ratio))
+    return cells.map(([x, y]) => data.slice(at(x, y), at(x, y) + 4).join())
+}"""
+
+
+class Drawn:
+    """The grid as it is drawn: how many rows and columns, and where each cell is."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.canvas = page.locator(".heat canvas")
+        page.locator(".heat canvas[data-drawn]").wait_for()
+        words = (self.canvas.get_attribute("data-drawn") or "").split()
+        self.rows, self.columns = int(words[0]), int(words[1])
+        self.gutter, self.top, self.wide, self.high = map(float, words[2:])
+
+    def at(self, row: int, column: int) -> tuple[float, float]:
+        return self.gutter + (column + 0.5) * self.wide, self.top + (row + 0.5) * self.high
+
+    def on_page(self, row: int, column: int) -> tuple[float, float]:
+        self.canvas.scroll_into_view_if_needed()
+        box = self.canvas.bounding_box()
+        assert box
+        x, y = self.at(row, column)
+        return box["x"] + x, box["y"] + y
+
+    def colours(self, *rows: int) -> list[list[str]]:
+        """The colour in the middle of each cell of some rows; reading a canvas twice is warned of."""
+        middles = [list(self.at(row, column)) for row in rows for column in range(self.columns)]
+        found: list[str] = self.canvas.evaluate(COLOURS, middles)
+        return [found[at : at + self.columns] for at in range(0, len(found), self.columns)]
+
+    def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
+        self.page.mouse.move(*self.on_page(*start))
+        self.page.mouse.down()
+        self.page.mouse.move(*self.on_page(*end), steps=4)
+        self.page.mouse.up()
+
+    def says(self, row: int, column: int) -> str:
+        """What the line below says of a cell that is pointed at."""
+        self.page.mouse.move(*self.on_page(row, column))
+        line = self.page.locator(".heat-line")
+        expect(line).to_contain_text("·")
+        return line.inner_text()
+
+    def watched(self, row: int) -> list[int]:
+        """The columns in which a row was watched."""
+        return [at for at in range(self.columns) if "not watched" not in self.says(row, at)]
+
+
+def given(page: Page) -> dict[str, str]:
+    return {name: value[0] for name, value in parse_qs(urlsplit(page.url).query).items()}
+
+
+def selected_samples(page: Page) -> str:
+    found = re.search(r"([\d,]+ samples?)", page.locator(".heat-sum").inner_text())
+    assert found
+    return found[1]
+
+
+def test_each_pod_is_a_row_and_what_was_not_watched_is_no_colour_of_the_scale(
+    serve: Serve, open_page: Open
+) -> None:
+    running = serve()
+    idle = "main (a.py:1);wait (a.py:2);[idle] 900\n"
+    send(
+        running.url,
+        windows("shop", "busy", AFTER, pods=1, minutes_ago=20),
+        windows("shop", "idle", idle, pods=1, minutes_ago=20),
+    )
+    page = open_page(f"{running.url}/s/shop/heatmap")
+    drawn = Drawn(page)
+    assert drawn.rows == 2
+    busy, still = drawn.watched(0), drawn.watched(1)
+    assert busy == still
+    assert len(busy) in (1, 2)
+    assert drawn.says(0, busy[0]).startswith("shop-busy-0 · ")
+    assert "0.160 CPU cores per pod" in drawn.says(0, busy[0])
+    assert "0 CPU cores per pod · 0 samples · version idle" in drawn.says(1, busy[0])
+    page.mouse.move(0, 0)
+    took, nothing = drawn.colours(0, 1)
+    unwatched = set(nothing[busy[-1] + 1 :])
+    assert nothing[busy[0]] not in unwatched
+    assert took[busy[0]] not in {nothing[busy[0]], *unwatched}
+
+
+def test_a_block_dragged_with_the_mouse_is_in_the_address_and_leads_to_its_flame_graph(
+    shop: str, open_page: Open
+) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    drawn = Drawn(page)
+    assert drawn.rows == 4
+    seen = drawn.watched(0)
+    drawn.drag((0, seen[0]), (1, seen[-1]))
+    expect(page.locator(".heat-sum")).to_contain_text("2 pods · ")
+    samples = selected_samples(page)
+    assert samples == "960 samples"
+    page.reload()
+    expect(page.locator(".heat-sum")).to_contain_text(samples)
+    page.get_by_role("link", name="Flame of selection").click()
+    expect(page.locator(".viewbar .basis")).to_contain_text(f"{samples} · 2 pods · 6 windows")
+    assert boxes(page)
+    page.go_back()
+    expect(page.locator(".heat-sum")).to_contain_text(samples)
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(".heat-sum")).to_have_count(0)
+    assert "cells" not in given(page)
+
+
+def test_a_selection_is_compared_with_the_other_pods_at_its_time(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("web.1", "1", AFTER, pods=3), windows("web.1", "2", AFTER, pods=1, count=6))
+    page = open_page(f"{running.url}/s/web.1/heatmap?sort=%2Bname")
+    drawn = Drawn(page)
+    drawn.drag((3, 0), (3, drawn.columns - 1))
+    samples = selected_samples(page)
+    page.get_by_role("link", name="Compare with the other pods at the same time").click()
+    sides = page.locator(".picker .basis")
+    expect(sides.nth(1)).to_contain_text(f"{samples} · 1 pod · 6 windows")
+    expect(sides.nth(0)).to_contain_text("3 pods · 9 windows")
+
+
+def test_all_pods_at_a_time_are_compared_with_the_longer_time_outside_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    drawn = Drawn(page)
+    seen = drawn.watched(0)
+    drawn.drag((0, seen[0]), (3, seen[-1]))
+    assert selected_samples(page) == "960 samples"
+    page.get_by_role("link", name="Compare with the time before it").click()
+    sides = page.locator(".picker .basis")
+    expect(sides.nth(1)).to_contain_text("960 samples · 2 pods · 6 windows")
+    expect(sides.nth(0)).to_contain_text("660 samples · 2 pods · 6 windows")
+
+
+def test_the_keyboard_moves_extends_opens_and_clears(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    drawn = Drawn(page)
+    drawn.canvas.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".heat-line")).to_contain_text("shop-v2-0 · ")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".heat-line")).to_contain_text("shop-v2-1 · ")
+    page.keyboard.press("Shift+End")
+    expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
+    assert selected_samples(page) == "480 samples"
+    page.keyboard.press("Shift+ArrowUp")
+    expect(page.locator(".heat-sum")).to_contain_text("2 pods · ")
+    page.keyboard.press("Escape")
+    expect(page.locator(".heat-sum")).to_have_count(0)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+End")
+    page.keyboard.press("Enter")
+    expect(page.locator(".viewbar .basis")).to_contain_text("480 samples · 1 pod · 3 windows")
+    assert given(page)["query"].startswith('pod="shop-v2-')
+
+
+def test_a_finger_selects_a_cell_and_then_the_other_corner(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap", has_touch=True)
+    drawn = Drawn(page)
+    page.touchscreen.tap(*drawn.on_page(0, 0))
+    expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
+    page.get_by_role("button", name="Extend").tap()
+    page.touchscreen.tap(*drawn.on_page(2, drawn.columns - 1))
+    expect(page.locator(".heat-sum")).to_contain_text("3 pods · ")
+    expect(page.get_by_role("button", name="Extend")).to_have_attribute("aria-pressed", "false")
+    page.touchscreen.tap(*drawn.on_page(1, 1))
+    expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
+
+
+def test_a_name_selects_its_row_and_a_time_its_column(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    drawn = Drawn(page)
+    drawn.canvas.click(position={"x": 10, "y": drawn.at(1, 0)[1]})
+    assert selected_samples(page) == "480 samples"
+    drawn.canvas.click(position={"x": drawn.at(0, 2)[0], "y": 8})
+    expect(page.locator(".heat-sum")).to_contain_text("4 pods · ")
+
+
+def test_a_selection_keeps_its_pods_when_they_are_sorted_by_name(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    drawn = Drawn(page)
+    drawn.drag((0, 0), (0, drawn.columns - 1))
+    assert selected_samples(page) == "480 samples"
+    first = drawn.says(0, 0).split(" · ")[0]
+    page.get_by_role("button", name="By name").click()
+    expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
+    assert selected_samples(page) == "480 samples"
+    assert drawn.says(0, 0).startswith("shop-v1-0 · ")
+    page.get_by_role("link", name="Flame of selection").click()
+    assert first in given(page)["query"]
+
+
+def test_hours_of_the_day_are_those_of_the_browser(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("shop", "1", AFTER, pods=1, minutes_ago=3))
+    page = open_page(f"{running.url}/s/shop/heatmap", timezone_id="Asia/Kathmandu")
+    page.get_by_role("button", name=re.compile("^Hour")).click()
+    expect(page.get_by_text(re.compile("hours of Asia/Kath?mandu"))).to_be_visible()
+    drawn = Drawn(page)
+    assert drawn.rows == 24
+    assert drawn.columns in (7, 8)
+    assert given(page)["from"] == "-7d"
+    hour, day = (int(part) for part in page.evaluate("[new Date(Date.now() - 180_000).getHours(), 0]"))
+    column = next(
+        at for at in (drawn.columns - 1, drawn.columns - 2) if "not watched" not in drawn.says(hour, at)
+    )
+    assert day == 0
+    drawn.drag((hour, column), (hour, column))
+    assert selected_samples(page) == "480 samples"
+    page.get_by_role("link", name="Flame of selection").click()
+    expect(page.locator(".viewbar .basis")).to_contain_text("480 samples · 1 pod · 3 windows")
+
+
+def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap?rows=hours&from=-7d")
+    drawn = Drawn(page)
+    drawn.drag((3, drawn.columns - 2), (5, drawn.columns - 1))
+    expect(page.locator(".heat-sum")).to_contain_text("3 hours of 2 days")
+    expect(page.get_by_role("link", name="Flame of selection")).to_have_count(0)
+    page.get_by_role("button", name="these days whole").click()
+    expect(page.locator(".heat-sum")).to_contain_text("1,620 samples")
+    page.get_by_role("link", name="Compare with the time before it").click()
+    expect(page.locator(".picker .basis").nth(1)).to_contain_text("1,620 samples")
+
+
+def test_the_cells_are_a_table_too(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    drawn = Drawn(page)
+    page.get_by_text("Cells as a table").click()
+    table = page.get_by_role("region", name="Cells as a table")
+    expect(table.get_by_role("row")).to_have_count(drawn.rows + 1)
+    seen = drawn.watched(0)[0]
+    said = re.search(r"([\d.]+) CPU cores", drawn.says(0, seen))
+    assert said
+    expect(table.get_by_role("row").nth(1).get_by_role("cell").nth(seen)).to_have_text(said[1])
+
+
+def test_what_an_address_selects_and_is_gone_is_said(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap?cells=1000~2000~%2Fnobody")
+    expect(page.get_by_text("What this address selects is not in this picture")).to_be_visible()
+
+
+def test_of_very_many_pods_the_dearest_are_drawn_and_the_rest_counted(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("wide", "1", AFTER, pods=130, count=1))
+    page = open_page(f"{running.url}/s/wide/heatmap")
+    assert Drawn(page).rows == 100
+    expect(page.get_by_text("30 pods more that took less are not drawn")).to_be_visible()
+
+
+def test_a_service_without_windows_offers_the_ways_out(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/nobody/heatmap")
+    expect(page.get_by_role("heading", name="No samples of nobody here")).to_be_visible()
+
+
+def test_hostile_names_are_rows_like_any_other(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}/heatmap")
+    drawn = Drawn(page)
+    drawn.drag((0, 0), (0, drawn.columns - 1))
+    samples = selected_samples(page)
+    page.get_by_role("link", name="Flame of selection").click()
+    expect(page.locator(".viewbar .basis")).to_contain_text(f"{samples} · 1 pod")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("rows", ["pods", "hours&from=-7d"])
+def test_a_heatmap_breaks_no_rule(shop: str, open_page: Open, axe: str, rows: str, theme: str) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap?rows={rows}&theme={theme}")
+    drawn = Drawn(page)
+    drawn.drag((0, 0), (1, drawn.columns - 1))
+    page.get_by_text("Cells as a table").click()
+    expect(page.locator(".heat-sum")).to_be_visible()
+    assert violations(page, axe) == []
+
+
+def test_on_a_narrow_screen_nothing_is_wider_than_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/heatmap")
+    page.set_viewport_size({"width": 360, "height": 700})
+    drawn = Drawn(page)
+    drawn.drag((0, 0), (1, 5))
+    expect(page.locator(".heat-sum")).to_be_visible()
+    assert page.evaluate("document.querySelector('main').scrollWidth") == 360
