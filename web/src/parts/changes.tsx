@@ -26,7 +26,7 @@ export function Changes({ reading }: { reading: Reading }) {
   );
   return (
     <section class="card changes" aria-label="Largest changes">
-      <div class="caption"><h2>Largest changes</h2><Link to={{ ...here, view: "table", sort: "-total" }}>All of them</Link></div>
+      <div class="caption"><h2>Largest changes</h2><Link to={{ ...here, view: "table", sort: "-total", q: "" }}>All of them</Link></div>
       {rows.length === 0 ? <p class="quiet">No function changed beyond counting noise.</p> : (
         <div class="wide" tabIndex={0} role="region" aria-label="Functions that changed most">
           <table>

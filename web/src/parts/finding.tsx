@@ -37,7 +37,7 @@ export function Finding({ answer, tree, samples }: { answer: FlameAnswer; tree: 
           </ul>
         </div>
       )}
-      {more !== null && more > 0 && !blind && (
+      {share === null && more !== null && more > 0 && !blind && (
         <p class="quiet">Not enough data to see a change of 5 %: about {plural(more, "more minute")} of both sides, watched as now.</p>
       )}
     </section>

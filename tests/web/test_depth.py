@@ -1,0 +1,314 @@
+"""How deep stacks are: a band of depths is a flame graph, and what made stacks deeper has a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from sidelight.stacks.window import Quality
+from tests.running import collector, eventually
+from tests.web.conftest import Open
+from tests.web.flame import boxes, click, outline
+from tests.web.profiles import WELL, send, windows
+from tests.web.test_accessibility import violations
+
+SIDES = "a=version%3A1&b=version%3A2"
+GET = "main (app.py:1);get (django/core.py:2)"
+CYCLE = "to (rest/serializers.py:5);rep (rest/fields.py:7)"
+OLD = f"{GET};{CYCLE};dump (json/enc.py:1) 40\n{GET};query (db/sql.py:3) 60\n"
+NEW = f"{GET};{CYCLE};{CYCLE};{CYCLE};dump (json/enc.py:1) 50\n{OLD}"
+CUT = Quality(
+    attempts=WELL.attempts, mode="gil", sampler=WELL.sampler, reader="own", python=WELL.python, truncated=75
+)
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a collector with a service whose second version recurs, and has truncated stacks."""
+    folder = tmp_path_factory.mktemp("depths")
+    with collector(folder, str(folder / "store")) as running:
+        send(
+            running.url,
+            windows("api", "1", OLD, minutes_ago=30),
+            windows("api", "2", NEW, minutes_ago=5, quality=CUT),
+            windows("one", "1", NEW),
+        )
+        yield running.url
+
+
+def charts(page: Page) -> tuple[Locator, Locator]:
+    both = (
+        page.get_by_role("group", name=re.compile("^Histogram")),
+        page.get_by_role("group", name=re.compile("^Cumulative")),
+    )
+    for chart in both:
+        expect(chart).to_be_visible()
+    return both
+
+
+def band(page: Page) -> list[str | None]:
+    given = parse_qs(urlsplit(page.evaluate("location.href")).query)
+    return [given.get(name, [None])[0] for name in ("depth_from", "depth_until")]
+
+
+def drag(page: Page, chart: Locator, from_part: float, to_part: float) -> None:
+    """Drag across a chart, from one part of its axis to another."""
+    chart.scroll_into_view_if_needed()
+    place = chart.bounding_box()
+    assert place is not None
+    left, width = place["x"] + place["width"] * 56 / 640, place["width"] * (640 - 66) / 640
+    y = place["y"] + place["height"] / 2
+    page.mouse.move(left + width * from_part, y)
+    page.mouse.down()
+    page.mouse.move(left + width * (from_part + to_part) / 2, y)
+    page.mouse.move(left + width * to_part, y)
+    page.mouse.up()
+
+
+def chosen(page: Page) -> Locator:
+    return page.get_by_role("region", name="Chosen depths")
+
+
+def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_samples(
+    deep: str, open_page: Open
+) -> None:
+    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+    histogram, _ = charts(page)
+    expect(chosen(page)).to_contain_text("Drag across a chart")
+    drag(page, histogram, 0.61, 0.99)
+    eventually("the band is in the address", lambda: band(page) == ["6", "9"])
+    expect(chosen(page)).to_contain_text("A 1: 0 samples, 0.0 %")
+    expect(chosen(page)).to_contain_text(re.compile("B 2: 300 samples, 33.3 % 6.9 frames deep"))
+    assert [line.split(" ")[1] for line in outline(page)] == [
+        *("total", "main", "get", "to", "rep", "to", "rep", "to", "rep", "dump"),
+    ]
+    page.get_by_role("button", name="All depths").click()
+    expect(page.locator(".flame")).to_have_count(0)
+    page.go_back()
+    assert "3 to (rest/serializers.py)" in outline(page)
+    page.reload()
+    assert "3 to (rest/serializers.py)" in outline(page)
+    page.get_by_role("link", name="Compare these samples").click()
+    expect(page.locator(".verdict")).to_contain_text("B takes CPU time, A took none")
+    expect(page.get_by_text(re.compile("Only samples whose stacks are 6.9 frames deep"))).to_be_visible()
+    assert "3 query (db/sql.py)" not in outline(page)
+    page.get_by_role("button", name="All depths").click()
+    eventually("all samples are back", lambda: "3 query (db/sql.py)" in outline(page))
+
+
+def test_the_cumulative_chart_is_brushed_as_well_and_a_click_takes_one_depth(
+    deep: str, open_page: Open
+) -> None:
+    page = open_page(f"{deep}/s/one/depth")
+    _, cumulative = charts(page)
+    drag(page, cumulative, 3.5 / 10, 3.5 / 10)
+    eventually("one depth is in the address", lambda: band(page) == ["3", "3"])
+    expect(chosen(page)).to_contain_text("360 samples, 40.0 % 3 frames deep")
+    eventually(
+        "the graph has those samples only",
+        lambda: [line.split(" ")[1] for line in outline(page)] == ["total", "main", "get", "query"],
+    )
+    page.get_by_role("link", name="Open in the profile").click()
+    expect(page.get_by_text("Only samples whose stacks are 3 frames deep")).to_be_visible()
+    eventually("the profile has them only", lambda: len(outline(page)) == 4)
+
+
+def test_a_finger_brushes_too(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/one/depth", has_touch=True)
+    histogram, _ = charts(page)
+    histogram.scroll_into_view_if_needed()
+    place = histogram.bounding_box()
+    assert place is not None
+    touch = page.context.new_cdp_session(page)
+    y = place["y"] + place["height"] / 2
+    start, end = (place["x"] + place["width"] * (56 + 574 * part) / 640 for part in (0.35, 0.65))
+
+    def point(x: float) -> list[dict[str, float]]:
+        return [{"x": x, "y": y}]
+
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": point(start)})
+    for step in range(1, 6):
+        x = start + (end - start) * step / 5
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": point(x)})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    eventually("the band is in the address", lambda: band(page) == ["3", "6"])
+
+
+def test_the_keyboard_moves_the_band_and_types_it(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/one/depth")
+    histogram, _ = charts(page)
+    histogram.focus()
+    for key, expected in (
+        ("ArrowRight", ["1", "1"]),
+        ("ArrowRight", ["2", "2"]),
+        ("Shift+ArrowRight", ["2", "3"]),
+        ("ArrowRight", ["3", "4"]),
+        ("Shift+ArrowLeft", ["3", "3"]),
+    ):
+        page.keyboard.press(key)
+        eventually(f"{key} moves the band", lambda expected=expected: band(page) == expected)
+    expect(histogram).to_have_attribute("aria-label", re.compile("Chosen: 3 frames deep"))
+    page.keyboard.press("Escape")
+    eventually("Escape clears it", lambda: band(page) == [None, None])
+    page.get_by_label("Depth from").fill("9")
+    page.get_by_role("spinbutton", name="until").fill("4")
+    page.get_by_role("button", name="Show these samples").click()
+    eventually("either order is understood", lambda: band(page) == ["4", "9"])
+    expect(chosen(page)).to_contain_text(re.compile("540 samples, 60.0 % 4.9 frames deep"))
+
+
+def test_the_distribution_of_samples_with_a_function(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+    page.get_by_role("button", name="With a function").click()
+    field = page.get_by_role("combobox", name="Function")
+    options = page.locator("#functions option")
+    expect(options.first).to_be_attached()
+    assert "dump (json/enc.py)" in [option.get_attribute("value") for option in options.all()]
+    field.fill("dump (json/enc.py)")
+    page.get_by_role("button", name="Show", exact=True).click()
+    rows = page.locator("table.depths tbody tr")
+    expect(rows.nth(0)).to_contain_text("240")
+    expect(rows.nth(1)).to_contain_text("540")
+    charts(page)[0].focus()
+    page.get_by_label("Depth from").fill("5")
+    page.get_by_role("spinbutton", name="until").fill("5")
+    page.get_by_role("button", name="Show these samples").click()
+    eventually("the graph has these only", lambda: "3 query (db/sql.py)" not in outline(page))
+    field.fill("nowhere")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_role("heading", name="No sample here has nowhere on its stack")).to_be_visible()
+    page.locator(".zero").get_by_role("button", name="All samples").click()
+    expect(rows.nth(1)).to_contain_text("900")
+
+
+def test_the_distribution_under_a_focus(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/one")
+    click(page, "query")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    page.get_by_role("link", name="Stack depth").click()
+    page.get_by_role("button", name="Under focus").click()
+    expect(page.locator("table.depths tbody tr")).to_contain_text("360")
+    expect(page.get_by_text("Below query (db/sql.py)")).to_be_visible()
+    page.reload()
+    expect(page.locator("table.depths tbody tr")).to_contain_text("360")
+    page.get_by_role("group", name="Samples").get_by_role("button", name="All samples").click()
+    expect(page.locator("table.depths tbody tr")).to_contain_text("900")
+
+
+def test_a_focus_that_is_nowhere_is_said_and_none_at_all_too(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/one/depth?scope=focus&focus=0123456789abcdef.gone%20(x.py)")
+    expect(page.get_by_role("heading", name="No sample here lies below gone (x.py)")).to_be_visible()
+    page = open_page(f"{deep}/s/one/depth?scope=focus")
+    expect(page.get_by_text("No frame is focused")).to_be_visible()
+    expect(page.locator("table.depths tbody tr")).to_contain_text("900")
+
+
+def cells(region: Locator, of: str) -> list[str]:
+    row = region.locator("tbody tr").filter(has=region.page.get_by_role("rowheader", name=of))
+    expect(row).to_have_count(1)
+    return [re.sub(r"\s+", " ", text).strip() for text in row.locator("td").all_inner_texts()]
+
+
+def path(stacks: Locator) -> str:
+    """The only stack of a list, in plain letters."""
+    text = stacks.locator(".path").inner_text()
+    return text.replace("\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}", ">").replace(
+        "\N{MULTIPLICATION SIGN}", "x"
+    )
+
+
+def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+    packages = page.get_by_role("region", name="Frames per package", exact=True)
+    assert cells(packages, "rest") == ["0.80", "2.53", "▲ +1.73"]
+    assert cells(packages, "json") == ["0.40", "0.60", "▲ +0.20"]
+    assert cells(packages, "app") == ["1.00", "1.00", "≈ 0"]
+    expect(packages).to_contain_text("json standard library")
+    recursion = page.get_by_role("region", name="Recursion", exact=True)
+    assert cells(recursion, "rep") == ["0.0 %", "\N{EN DASH}", "0", "33.3 %", "3.00", "3"]
+    stacks = page.get_by_role("region", name="Deepest new stacks")
+    expect(stacks.locator("li")).to_have_count(1)
+    expect(stacks.locator("li")).to_contain_text("9 frames 300 samples")
+    assert path(stacks) == "main > get > (to > rep) x3 > dump"
+    stacks.get_by_role("link", name="open").click()
+    assert "9 dump (json/enc.py)" in outline(page)
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.locator(".chosen strong")).to_have_text("dump (json/enc.py)")
+
+
+def test_truncation_that_differs_is_said_beside_the_tail(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+    expect(page.get_by_text("Truncation differs (A 0.0 %, B 50.0 %)")).to_be_visible()
+    expect(page.locator("table.depths tbody tr").nth(1)).to_contain_text("9+")
+    page = open_page(f"{deep}/s/api/depth?a=version%3A2&b=version%3A2")
+    charts(page)
+    expect(page.get_by_text("Truncation differs")).to_have_count(0)
+
+
+def test_a_stack_of_3500_frames_is_written_in_a_line_and_opened(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/deep/depth")
+    stacks = page.get_by_role("region", name="Deepest stacks")
+    expect(stacks.locator("li")).to_have_count(1)
+    assert path(stacks) == "(even > odd) x1,750"
+    stacks.get_by_role("link", name="open").click()
+    expect(page.locator(".chosen strong")).to_have_text("odd (rec.py)")
+
+
+def test_hostile_names_are_text_in_every_list(shop: str, open_page: Open) -> None:
+    name = "%3Cb%20onclick%3Dalert(3)%3E%D7%A9%D7%9C%D7%95%D7%9D%2F%F0%9F%98%80%20%26%20co"
+    page = open_page(f"{shop}/s/{name}/depth?scope=function&fn=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
+    expect(page.get_by_role("region", name="Deepest stacks")).to_contain_text("<img src=x onerror=alert(1)>")
+    page.get_by_role("combobox", name="Function").fill("{{constructor}} $& %s (d.py)")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_role("region", name="Deepest stacks")).to_contain_text("{{constructor}} $& %s")
+    assert page.locator("main img, main b").count() == 0
+
+
+def test_the_lists_say_when_they_cannot_be_had_and_ask_again(deep: str, open_page: Open) -> None:
+    page = open_page("about:blank", expected="503")
+    refused: list[Route] = []
+
+    def refuse(route: Route) -> None:
+        refused.append(route)
+        body = '{"error": "store_unavailable", "message": "the store does not answer", "hint": "Try later."}'
+        route.fulfill(status=503, content_type="application/json", body=body)
+
+    page.route("**/api/v1/depth/frames?**", refuse)
+    page.goto(f"{deep}/s/one/depth")
+    charts(page)
+    expect(page.locator(".trouble")).to_contain_text("the store does not answer")
+    page.unroute("**/api/v1/depth/frames?**")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
+
+
+def test_it_fits_360_pixels(deep: str, open_page: Open) -> None:
+    page = open_page(f"{deep}/s/api/depth?{SIDES}&depth_from=4&depth_until=9")
+    page.set_viewport_size({"width": 360, "height": 740})
+    boxes(page)
+    expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
+    main = page.locator("main")
+    eventually("the page is no wider", lambda: main.evaluate("at => at.scrollWidth") <= 360)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path", [f"api/depth?{SIDES}&depth_from=4&depth_until=9&scope=function", "one/depth?scope=focus"]
+)
+def test_it_breaks_no_rule_of_accessibility(
+    deep: str, open_page: Open, axe: str, path: str, theme: str
+) -> None:
+    page = open_page(f"{deep}/s/{path}&theme={theme}")
+    expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert violations(page, axe) == []
+    small = page.evaluate(
+        """() => [...document.querySelectorAll('button, .button, summary, select, input')]
+            .filter(at => at.offsetParent && at.getBoundingClientRect().height < 24)
+            .map(at => at.outerHTML)"""
+    )
+    assert small == []
