@@ -308,6 +308,10 @@ def test_the_settings_say_what_this_collector_is(serve: Serve, open_page: Open, 
     page.get_by_role("button", name="Light", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert violations(page, axe) == []
+    page.get_by_role("link", name="Services").click()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_role("link", name="Settings, and how to read the numbers").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.locator(".settings").get_by_label("Single-key shortcuts on").uncheck()
     page.get_by_role("link", name="Services").click()
     page.keyboard.press("?")
