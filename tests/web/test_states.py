@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from playwright.sync_api import Page, expect
 
 from sidelight import __version__
 from sidelight.collector import ui
-from tests.running import ROOT, Collector, collector
+from tests.running import ROOT, Collector, collector, eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, WELL, deep_stack, send, windows
@@ -308,6 +309,10 @@ def test_the_settings_say_what_this_collector_is(serve: Serve, open_page: Open, 
     page.get_by_role("button", name="Light", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert violations(page, axe) == []
+    page.get_by_role("link", name="Services").click()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_role("link", name="Settings, and how to read the numbers").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.locator(".settings").get_by_label("Single-key shortcuts on").uncheck()
     page.get_by_role("link", name="Services").click()
     page.keyboard.press("?")
@@ -331,6 +336,48 @@ def test_before_the_first_profile_there_is_a_command_for_each_place(serve: Serve
         copied = page.evaluate("navigator.clipboard.readText()")
         assert words in copied
         assert running.url in copied
+
+
+def asks(url: str, problem: str) -> None:
+    """What a sidecar of this pod asks the collector, before it has sent anything."""
+    labels = {"service": "early", "pod": "early-1", "node": "node-3"}
+    poll = {
+        "v": 1,
+        "agent": "a1",
+        "labels": labels,
+        "ready": not problem,
+        "problem": problem,
+        "hold_seconds": 0,
+    }
+    request = urllib.request.Request(
+        f"{url}/api/v1/agents/poll", json.dumps(poll).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
+
+
+def test_a_sidecar_is_named_before_its_first_profile_and_so_is_what_keeps_it(
+    serve: Serve, open_page: Open
+) -> None:
+    running = serve()
+    page = open_page(running.url)
+    checks = page.locator(".checks")
+    expect(checks).to_contain_text("no sidecar seen yet")
+    asks(running.url, "ptrace denied (yama=2)")
+    expect(checks).to_contain_text("early in early-1 on node-3, which cannot sample: ptrace denied (yama=2)")
+    asks(running.url, "")
+    expect(checks).to_contain_text("early in early-1 on node-3; the first profile comes when its window ends")
+    send(running.url, windows("early", "v1", BEFORE))
+    expect(page.get_by_role("link", name="early", exact=True)).to_be_visible()
+
+
+def test_a_collector_without_captures_is_asked_for_sidecars_once(serve: Serve, open_page: Open) -> None:
+    running = serve("--no-captures")
+    page = open_page(running.url, expected="404")
+    expect(page.locator(".checks")).to_contain_text("no sidecar seen yet")
+    times = "path => performance.getEntriesByName(`${location.origin}/api/v1/${path}`).length"
+    eventually("the page has looked again", lambda: page.evaluate(times, "status") > 2)
+    assert page.evaluate(times, "agents") == 1
 
 
 STATES = {

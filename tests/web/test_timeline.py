@@ -124,7 +124,7 @@ def touch(page: Page, moves: list[tuple[float, float]]) -> None:
 
 def test_a_finger_brushes_sideways_and_scrolls_up_and_down(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop", has_touch=True)
-    page.set_viewport_size({"width": 390, "height": 500})
+    page.set_viewport_size({"width": 390, "height": 800})
     area = chart(page)
     y = area["y"] + 40
     left, right = area["x"] + area["width"] * 0.4, area["x"] + area["width"] * 0.7

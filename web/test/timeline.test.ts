@@ -26,7 +26,7 @@ test("far apart each deployment has its own flag, and close together they share 
   const at = (moments: readonly number[]) => flags(moments.map((moment) => ({ at: moment, text: "v1" })), (moment) => moment, 1000).map(({ markers }) => markers.length);
   assert.deepEqual(at([0, 300, 600]), [1, 1, 1]);
   assert.deepEqual(at([500, 501, 502, 503]), [3, 1], "the newest has its own");
-  assert.deepEqual(at([998, 999]), [1, 1]);
+  assert.deepEqual(at([998, 999]), [1, 1], "at the edge one is moved left and the other up");
 });
 
 test("empty steps are gaps; what may still arrive is none", () => {

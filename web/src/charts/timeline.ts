@@ -17,7 +17,7 @@ export interface Flag {
 
 export const FLAG_ROWS = 2;
 const LETTER_PIXELS = 6.6;
-const FLAG_ROOM = 44;
+const FLAG_ROOM = 78;
 const MOST_LETTERS = 20;
 const APART = 2;
 

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type StatusAnswer } from "../api/answers.ts";
+import type { Agent } from "../api/captures.ts";
 import { change, place, PREFIX } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Segments, Trouble } from "../parts/basics.tsx";
@@ -14,11 +15,16 @@ const POLL_MS = 3000;
 /** The page before the first profile: what is up, what is missing, and how to send one. It looks again by itself. */
 export function ZeroProfiles({ arrived }: { arrived: () => void }) {
   const status = useAnswer<StatusAnswer>(apiUrl("status"));
+  // A collector that was told to take no captures has nobody asking it.
+  const [off, turnOff] = useState(false);
+  const agents = useAnswer<{ agents: readonly Agent[] }>(off ? null : apiUrl("agents"));
+  useEffect(() => { if (agents.failure?.reason === "not_found") turnOff(true); }, [agents.failure]);
   const acknowledged = status.answer?.windows_acknowledged ?? 0;
   useEffect(() => {
     const timer = setInterval(() => {
       if (document.hidden) return;
       status.again();
+      agents.again();
       arrived();
     }, POLL_MS);
     return () => clearInterval(timer);
@@ -32,7 +38,7 @@ export function ZeroProfiles({ arrived }: { arrived: () => void }) {
       {acknowledged > 0 && (
         <p>This collector has acknowledged {plural(acknowledged, "window")}. <button type="button" class="primary" onClick={() => change({ from: "-30d", until: "now" })}>Look at the last 30 days</button></p>
       )}
-      <Checks answer={answer} away={status.failure !== null} />
+      <Checks answer={answer} agents={agents.answer?.agents ?? []} away={status.failure !== null} />
       <p class="quiet">This page looks again every {POLL_MS / 1000} seconds and shows services by itself.</p>
       <h3>1 · Profile a service</h3>
       <Commands />
@@ -47,7 +53,7 @@ export function ZeroProfiles({ arrived }: { arrived: () => void }) {
 const address = () => window.location.origin + PREFIX.slice(0, -1);
 
 /** What must be up for a profile to arrive, in the order in which it does. */
-function Checks({ answer, away }: { answer: StatusAnswer | null; away: boolean }) {
+function Checks({ answer, agents, away }: { answer: StatusAnswer | null; agents: readonly Agent[]; away: boolean }) {
   const sidecars = answer?.sidecars ?? [];
   const acknowledged = answer?.windows_acknowledged ?? 0;
   const latest = sidecars.map(({ last_seen }) => epoch(last_seen)).reduce((a, b) => Math.max(a, b), 0);
@@ -55,14 +61,19 @@ function Checks({ answer, away }: { answer: StatusAnswer | null; away: boolean }
     <div role="status"><ul class="checks">
       <Check ok={answer !== null && !away} text={away ? "the collector's API does not answer just now" : answer ? `the collector's API answers (version ${answer.version})` : "asking the collector…"} />
       <Check ok={answer?.store.ok ?? false} text={answer ? (answer.store.ok ? `store is reachable (${answer.store.kind})` : `store (${answer.store.kind}) does not answer: look at the collector's log`) : "asking about the store…"} />
-      <Check ok={sidecars.length > 0} text={sidecars.length > 0 ? `${plural(sidecars.length, "sidecar")} seen, the latest ${ago(latest, Date.now() / 1000)}: ${named(sidecars)}` : "no sidecar seen yet: the first is named here when its first window has come, about a minute after it starts"} />
+      {sidecars.length > 0
+        ? <Check ok text={`${plural(sidecars.length, "sidecar")} sent windows, the latest ${ago(latest, Date.now() / 1000)}: ${listed(sidecars.map(({ pod, service }) => where(service, pod)))}`} />
+        : <Check ok={agents.some(({ problem }) => problem === "")} text={agents.length > 0
+          ? `${plural(agents.length, "sidecar")} seen: ${listed(agents.map(({ labels, problem }) => where(labels.service, labels.pod, labels.node) + (problem === "" ? "; the first profile comes when its window ends, within about a minute" : `, which cannot sample: ${problem.slice(0, 300)}`)))}`
+          : "no sidecar seen yet"} />}
       <Check ok={acknowledged > 0} text={`windows acknowledged: ${count(acknowledged)}; last: ${answer?.last_ingest ? zoned(epoch(answer.last_ingest)) : "never"}`} />
     </ul></div>
   );
 }
 
-const named = (sidecars: StatusAnswer["sidecars"]) =>
-  sidecars.slice(0, 3).map(({ pod, service }) => `${service.slice(0, 60)} in ${pod.slice(0, 60) || "no pod"}`).join(", ") + (sidecars.length > 3 ? ", …" : "");
+const where = (service = "", pod = "", node = "") => service.slice(0, 60) + (pod === "" ? "" : ` in ${pod.slice(0, 60)}`) + (node === "" ? "" : ` on ${node.slice(0, 60)}`);
+
+const listed = (all: readonly string[]) => all.slice(0, 3).join(", ") + (all.length > 3 ? ", …" : "");
 
 function Check({ ok, text }: { ok: boolean; text: string }) {
   return <li class={ok ? "ok" : "not"}><span aria-hidden="true">{ok ? "✓" : "○"}</span> <span class="unseen">{ok ? "done: " : "waiting: "}</span>{text}</li>;

@@ -48,7 +48,7 @@ export function Help() {
       <h2 id="help-title">Keyboard</h2>
       <KeyTable />
       <KeySwitch />
-      <p class="quiet">
+      <p class="quiet" onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
         Everything you see is in the address: copy it to share the view, or use Share to fix relative times.
         A frame counts where it was on the stack; “takes more time” can mean slower or called more often.
         {" "}<Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>

@@ -114,7 +114,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
             <button key={first.at} type="button" class="flag" aria-pressed={flag?.markers[0] === first} style={{ left: `${one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
               title={one.markers.map((marker) => `${marker.text}: first seen ${zoned(marker.at)}`).join("\n")}
               onClick={() => { raise(flag?.markers[0] === first ? null : one); choose(null); }}>
-              <span aria-hidden="true">▌</span><bdi>{first.text}</bdi>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
+              <span aria-hidden="true">▌</span><bdi>{first.text}</bdi><span class="flag-time">{clock(first.at).slice(...(shown.until - shown.from > 172_800 ? [5, 10] : [11, 16]))}</span>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
             </button>
           );
         })}
