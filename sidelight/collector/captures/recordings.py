@@ -19,6 +19,7 @@ from sidelight.collector.times import rfc3339
 from sidelight.collector.unpack import unpack
 from sidelight.stacks.errors import BadLabel
 from sidelight.stacks.labels import Labels
+from sidelight.stacks.speedscope import speedscope_frame
 
 FORMAT: Final = 1
 IDLE: Final = 0
@@ -162,7 +163,7 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
     Samples that follow each other with the same stack and state are one. A thread that waited has `[idle]` on
     top. Of more than `most` frames in all samples the end is left out, and the profile's name says so.
     """
-    frames = [{"name": name} for name in recording.frames]
+    frames = [speedscope_frame(frame) for frame in recording.frames]
     idle = len(frames)
     frames.append({"name": "[idle]"})
     profiles = []
