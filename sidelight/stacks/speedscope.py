@@ -103,7 +103,7 @@ def _document(
 ) -> bytes:
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "shared": {"frames": [_frame(code) for code in codes]},
+        "shared": {"frames": [speedscope_frame(code) for code in codes]},
         "profiles": profiles,
         "name": name,
         "activeProfileIndex": 0,
@@ -114,7 +114,8 @@ def _document(
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
-def _frame(text: str) -> dict[str, str | int]:
+def speedscope_frame(text: str) -> dict[str, str | int]:
+    """A frame, escaped as in folded text, as speedscope has it."""
     frame = Frame.parse(unescape(text))
     written: dict[str, str | int] = {"name": frame.function}
     if frame.file:

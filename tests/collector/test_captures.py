@@ -28,6 +28,7 @@ from sidelight.collector.captures.capture import (
 from sidelight.collector.captures.keeping import decode, decode_part, encode, encode_part
 from sidelight.collector.captures.recordings import read_recording, runs, speedscope
 from sidelight.collector.captures.shelf import NoCapture, Shelf, new_id
+from sidelight.collector.doctor.places import survey
 from sidelight.collector.query.matching import read_selector
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectDamaged, ObjectStore
@@ -265,10 +266,16 @@ def test_a_stop_that_comes_while_a_sidecar_takes_it_is_not_lost() -> None:
 def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> None:
     raw = recording("c", "a", {"service": "shop"}, 12)
     read = read_recording(json.dumps(raw).encode())
-    assert list(runs(read.threads[0], 10_000)) == [
+    assert list(runs(read.threads[0], [(0, 10_000)])) == [
         (0, 10_000, 0, 0),
         (10_000, 30_000, 1, 1),
         (100_000, 110_000, 1, 2),
+    ]
+    # From the third sample on one stands for five times as long: nothing is missing.
+    slower = read_recording(json.dumps({**raw, "periods": [[0, 10_000], [20_000, 50_000]]}).encode())
+    assert list(runs(slower.threads[0], slower.periods))[1:] == [
+        (10_000, 100_000, 1, 1),
+        (100_000, 150_000, 1, 2),
     ]
     drawn = json.loads(speedscope(read, "title", 100))
     (profile,) = drawn["profiles"]
@@ -279,6 +286,20 @@ def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> No
     (cut,) = json.loads(speedscope(read, "title", 4))["profiles"]
     assert cut["samples"] == [[0, 2], [0, 1]]
     assert "only until 0.0 s" in cut["name"]
+
+
+def test_the_doctor_knows_what_belongs_to_captures() -> None:
+    store = MemoryStore()
+    shelf = Shelf(store)
+    capture = made()
+    shelf.create(capture)
+    shelf.tell(capture.id, told("a", State.DONE)["a"])
+    shelf.put_recording(capture.id, "a-1", b"x", b"{}")
+    shelf.put_agents("3f0c5d2a9be81746", {"agents": []})
+    store.put("v1/captures/notes.txt", b"somebody's own")
+    assert list(survey(store).unknown) == ["v1/captures/"]
+    assert survey(store).unknown["v1/captures/"].objects == 1
+    shelf.close()
 
 
 def test_golden_captures_are_read_by_every_later_version() -> None:

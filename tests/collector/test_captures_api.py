@@ -572,3 +572,39 @@ async def waiting(collector: Running, most: int) -> bool:
 async def agents(collector: Running, least: int = 1) -> bool:
     found = (await collector.get("agents", {})).json["agents"]
     return len(found) >= least
+
+
+async def test_sidecars_are_counted_by_service_and_listed_as_asked(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        for pod in ("p-1", "p-2"):
+            await Sidecar(collector, pod).ask()
+        await Sidecar(collector, "c-1", "cart", ready=False, problem="ptrace denied", hint="Add it.").ask()
+        all_of_it = (await collector.get("agents", {"service": "shop", "limit": "1"})).json
+        assert (len(all_of_it["agents"]), all_of_it["total"]) == (1, 2)
+        assert all_of_it["services"] == [
+            {"service": "cart", "sidecars": 1, "free": 0, "problem": "c-1: ptrace denied"},
+            {"service": "shop", "sidecars": 2, "free": 2, "problem": ""},
+        ]
+        (cart,) = (await collector.get("agents", {"service": "cart"})).json["agents"]
+        assert (cart["problem"], cart["hint"]) == ("ptrace denied", "Add it.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (1, ""),
+        (3, "1 of 3 pods asked for could take it"),
+        (["p-1", "p-2"], "no sidecar took it for p-2"),
+        ("all", ""),
+    ],
+)
+async def test_a_capture_of_fewer_pods_than_asked_for_says_so(
+    serving: Serve, asked: int | str | list[str], problem: str
+) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector, pods=asked)
+        await sidecar.ship(made["id"])
+        await sidecar.told(made["id"], "done", windows=1, samples=3)
+        assert (await state(collector, made["id"], "ready"))["problem"] == problem

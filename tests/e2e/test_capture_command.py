@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pty
@@ -17,7 +18,7 @@ import pytest
 
 from sidelight.capture import CaptureSettings, Progress, export_line, lines, pods, progress_line
 from sidelight.cli import run
-from sidelight.settings import BadSetting
+from sidelight.settings import BadSetting, flag
 from tests.e2e.test_full_path import TARGET, sidecar
 from tests.running import Collector, collector, eventually, running, sidelight
 
@@ -187,3 +188,10 @@ def test_the_variables_of_a_sidecar_are_not_those_of_a_capture(
     assert run(["capture", "shop"]) == 2
     assert "'not an address' is not the address of a collector" in capsys.readouterr().err
     assert CaptureSettings(what="shop", collector="x").rate == 100
+
+
+def test_every_option_is_documented_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "captures.md").read_text()
+    listed = dict(re.findall(r"^\| `(--[a-z0-9-]+)` \| .* \| (.*) \|$", page, re.MULTILINE))
+    fields = [field for field in dataclasses.fields(CaptureSettings) if not field.metadata["positional"]]
+    assert listed == {flag(field): field.metadata["help"] for field in fields}

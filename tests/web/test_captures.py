@@ -172,7 +172,7 @@ def test_a_sidecar_that_is_paused_is_said_before_a_capture_is_started(
     eventually("the sidecar asks", lambda: served.get("/api/v1/agents")["agents"])
     page = open_page(f"{served.url}/captures?service=shares")
     status = page.get_by_role("status").filter(has_text="⚠")
-    expect(status).to_contain_text("No sidecar of it can take a capture now: paused.")
+    expect(status).to_contain_text("No sidecar of it can take a capture now: the sidecar of p-1 is paused.")
     pause.unlink()
     expect(page.get_by_role("status").filter(has_text="✓ 1 sidecar")).to_be_visible(timeout=30_000)
 

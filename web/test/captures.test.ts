@@ -39,7 +39,7 @@ test("the cost is told in words, for each pod", () => {
 });
 
 test("what keeps a sidecar from a capture is said, the first cause first", () => {
-  const agent: Agent = { agent: "a", labels: { service: "shop" }, sampler: "", ready: true, problem: "", paused: false, busy: "", seen: "" };
+  const agent: Agent = { agent: "a", labels: { service: "shop" }, sampler: "", ready: true, problem: "", hint: "", paused: false, busy: "", seen: "" };
   assert.equal(obstacleOf(agent), "");
   assert.equal(obstacleOf({ ...agent, busy: "c_1" }), "busy with another capture");
   assert.equal(obstacleOf({ ...agent, ready: false, problem: "ptrace denied" }), "ptrace denied");

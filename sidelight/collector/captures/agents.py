@@ -78,16 +78,18 @@ def is_meant(agent: Agent, wish: Wish) -> bool:
     return not isinstance(wish.pods, tuple) or labels.get("pod", "") in wish.pods
 
 
-def obstacle(agent: Agent, wish: Wish) -> tuple[str, str]:
-    """What keeps a sidecar from a capture, and what to do about it; empty if nothing does."""
+def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
+    """What keeps a sidecar from a capture (or any), and what to do about it; empty if nothing does."""
     poll = agent.poll
     pod = poll.labels.get("pod") or poll.agent
     if poll.paused:
         return f"the sidecar of {pod} is paused", "Resume it: POST /resume on its port, or sidelight --help."
     if not poll.ready:
-        return f"{pod}: {poll.problem or 'the sidecar is not ready'}", "Its /readyz says what it needs."
+        return f"{pod}: {poll.problem or 'the sidecar is not ready'}", poll.hint or _READY
     if agent.busy:
         return f"the sidecar of {pod} is busy with {agent.busy}", "Wait for its end, or stop it."
+    if wish is None:
+        return "", ""
     if poll.modes and wish.mode not in poll.modes:
         return f"the sidecar of {pod} has no mode {wish.mode}", f"It has {', '.join(poll.modes)}."
     if poll.max_seconds and wish.seconds > poll.max_seconds:
@@ -101,6 +103,11 @@ def obstacle(agent: Agent, wish: Wish) -> tuple[str, str]:
             "Ask for less, or raise its --capture-max-rate.",
         )
     return "", ""
+
+
+def can_take(agent: Agent, wish: Wish) -> bool:
+    """Whether a capture asks for this sidecar, and nothing that it says keeps it from it."""
+    return is_meant(agent, wish) and not any(obstacle(agent, wish))
 
 
 def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:
@@ -125,6 +132,19 @@ def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:
     return "no sidecar asks this collector for work", _CHECK.strip()
 
 
+def of_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:
+    """How many sidecars services have, how many could take a capture now, and what keeps one from it."""
+    usual: dict[str, list[Agent]] = {}
+    for agent in agents:
+        usual.setdefault(agent.poll.labels["service"], []).append(agent)
+    counted: list[dict[str, str | int]] = []
+    for service, own in sorted(usual.items()):
+        kept = [obstacle(one)[0] for one in own]
+        why = next(filter(None, kept), "")
+        counted.append({"service": service, "sidecars": len(own), "free": kept.count(""), "problem": why})
+    return counted
+
+
 def tell(agents: Iterable[Agent]) -> dict[str, object]:
     """Sidecars as one process writes them for the others."""
     return {"format": 1, "agents": [told(one) for one in agents]}
@@ -143,6 +163,7 @@ def told(agent: Agent) -> dict[str, Any]:
         "max_rate": poll.max_rate,
         "ready": poll.ready,
         "problem": poll.problem,
+        "hint": poll.hint,
         "paused": poll.paused,
         "processes": list(poll.processes),
         "seen": agent.seen,
@@ -164,6 +185,7 @@ def _agents(said: Mapping[str, Any]) -> list[Agent]:
                     one["max_rate"],
                     one["ready"],
                     one["problem"],
+                    one["hint"],
                     one["paused"],
                     one["processes"],
                     0.0,
@@ -179,6 +201,7 @@ def _agents(said: Mapping[str, Any]) -> list[Agent]:
         return []
 
 
+_READY: Final = "Its /readyz says what it needs."
 _CHECK: Final = (
     " See that the sidecar runs, that its --collector is this one, that it is not started with"
     " --captures-from-collector off, and that its token is one of --write-tokens-file."

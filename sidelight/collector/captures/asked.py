@@ -46,6 +46,7 @@ class Poll:
     max_rate: int
     ready: bool
     problem: str
+    hint: str
     paused: bool
     processes: Sequence[Mapping[str, Value]]
     hold_seconds: float
@@ -126,6 +127,7 @@ def read_poll(raw: Mapping[str, Any]) -> Poll:
         int(_amount(raw.get("max_rate"))),
         raw.get("ready") is True,
         _text(raw.get("problem")),
+        _text(raw.get("hint")),
         raw.get("paused") is True,
         _objects(raw.get("processes")),
         _amount(raw.get("hold_seconds")),

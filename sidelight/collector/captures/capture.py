@@ -277,8 +277,21 @@ def finished(capture: Capture, parts: Parts, told: Seen, now: float) -> Outcome:
     pieces = [part.problem for part in told.parts if part.state is State.FAILED and part.problem]
     problem = f"{len(pieces)} of {len(told.parts)} pods failed: {pieces[0]}" if pieces else ""
     hints = [part.hint for part in told.parts if part.state is State.FAILED and part.hint]
+    if not problem and (missing := _missing(capture)):
+        problem, hints = missing, ["GET /api/v1/agents tells what keeps other sidecars from it."]
     early = capture.stop_at is not None or any(part.state is State.STOPPED for part in told.parts)
     return Outcome(State.STOPPED if early else State.READY, now, problem, hints[0] if hints else "")
+
+
+def _missing(capture: Capture) -> str:
+    """Which pods were asked for that no sidecar took it for."""
+    asked = capture.wish.pods
+    if isinstance(asked, tuple):
+        pods = {claim.labels.get("pod", "") for claim in capture.claims}
+        names = [name for name in asked if name not in pods]
+        return f"no sidecar took it for {', '.join(names)}" if names else ""
+    few = isinstance(asked, int) and len(capture.claims) < asked
+    return f"{len(capture.claims)} of {asked} pods asked for could take it" if few else ""
 
 
 def shipped(parts: Parts) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from sidelight.collector.captures.agents import Agent, Agents, is_meant, obstacle, tell, why_nobody
+from sidelight.collector.captures.agents import Agent, Agents, can_take, tell, why_nobody
 from sidelight.collector.captures.asked import Poll
 from sidelight.collector.captures.capture import (
     FINAL,
@@ -169,8 +169,9 @@ class Desk:
         unknown = [one for one in [await self._hear(poll.agent, report) for report in poll.reports] if one]
         deadline = asyncio.get_running_loop().time() + min(poll.hold_seconds, self._hold_seconds)
         known = {report.capture for report in poll.reports}
-        for capture_id in [one.capture.id for one in self._open.values() if self._wanted(agent, one.capture)]:
-            await self._give(capture_id)
+        for one in list(self._open.values()):
+            if self._is_free(agent, one.capture) and can_take(agent, one.capture.wish):
+                await self._give(one.capture.id)
         while True:
             orders, pending = self._orders(agent, known, unknown)
             left = deadline - asyncio.get_running_loop().time()
@@ -264,7 +265,9 @@ class Desk:
             if known is None or not room(known.capture, self._rules, self._clock()):
                 return
             now = self._clock()
-            free = [one for one in self._agents.own(now) if self._wanted(one, known.capture)]
+            agents, wish = self._agents.own(now), known.capture.wish
+            able = await asyncio.to_thread(lambda: [one for one in agents if can_take(one, wish)])
+            free = [one for one in able if self._is_free(one, known.capture)]
             if not free:
                 return
             random.shuffle(free)
@@ -278,8 +281,8 @@ class Desk:
                 return
             self._wake(claim.agent for claim in known.capture.claims)
 
-    def _wanted(self, agent: Agent, capture: Capture) -> bool:
-        """Whether a capture has room for this sidecar, which can take it and has nothing else to do."""
+    def _is_free(self, agent: Agent, capture: Capture) -> bool:
+        """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
         now = self._clock()
         if not room(capture, self._rules, now) or agent.seen < now - self._hold_seconds - AGENTS_SECONDS:
             return False
@@ -291,7 +294,7 @@ class Desk:
             at_work = part is None or part.report.state not in FINAL
             if at_work and any(claim.agent == name for claim in one.capture.claims):
                 return False
-        return is_meant(agent, capture.wish) and not any(obstacle(agent, capture.wish))
+        return True
 
     def _orders(self, agent: Agent, known: set[str], unknown: Iterable[str]) -> tuple[Orders, bool]:
         """What there is for a sidecar that told of these captures, of which some are unknown here.
@@ -373,6 +376,8 @@ class Desk:
             except NoCapture:
                 self._open.pop(capture_id, None)
                 self._wake(claim.agent for claim in known.capture.claims)
+            except SidelightError as error:
+                self._failed(error)
 
     async def _outcome(self, capture: Capture, parts: Parts) -> Outcome | None:
         """How a capture has ended; None if it goes on."""

@@ -19,10 +19,12 @@ from sidelight.collector.times import rfc3339
 from sidelight.collector.unpack import unpack
 from sidelight.stacks.errors import BadLabel
 from sidelight.stacks.labels import Labels
+from sidelight.stacks.speedscope import speedscope_frame
 
 FORMAT: Final = 1
 IDLE: Final = 0
 """The state of a sample of a thread that waited; 1 ran, 2 ran and held the GIL."""
+LAST_US: Final = 2**62
 _STATES: Final = frozenset((0, 1, 2))
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _HINT: Final = "This is for sidecars: docs/formats.md says what a recording is."
@@ -66,6 +68,8 @@ class Recording:
     frames: Sequence[str]
     stacks: Sequence[Sequence[int]]
     threads: Sequence[Thread]
+    periods: Sequence[tuple[int, int]] = ()
+    """Where the rate changed: since when (microseconds) a sample stands for how many."""
 
     @property
     def samples(self) -> int:
@@ -103,14 +107,24 @@ def read_recording(text: bytes) -> Recording:
             frames,
             stacks,
             [_thread(one, len(stacks)) for one in raw["threads"]],
+            _periods(raw.get("periods", [])),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(f"{type(error).__name__}: {error}") from error
     except BadLabel as error:
         raise BadBody(error.message, hint=error.hint) from error
     if not recording.period_us:
         raise _bad("period_us is 0")
     return recording
+
+
+def _periods(raw: list[Any]) -> list[tuple[int, int]]:
+    periods = [(at, period) for at, period in raw]
+    if not all(type(at) is type(period) is int and at >= 0 and period > 0 for at, period in periods):
+        raise _bad("a period is not two numbers of microseconds")
+    if any(one[0] >= two[0] for one, two in pairwise(periods)):
+        raise _bad("periods go back")
+    return periods
 
 
 def _thread(raw: dict[str, Any], stacks: int) -> Thread:
@@ -162,7 +176,7 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
     Samples that follow each other with the same stack and state are one. A thread that waited has `[idle]` on
     top. Of more than `most` frames in all samples the end is left out, and the profile's name says so.
     """
-    frames = [{"name": name} for name in recording.frames]
+    frames = [speedscope_frame(frame) for frame in recording.frames]
     idle = len(frames)
     frames.append({"name": "[idle]"})
     profiles = []
@@ -172,8 +186,8 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
             continue
         samples: list[Sequence[int]] = []
         weights: list[int] = []
-        room, end_us = share, thread.at_us[0]
-        for start, end, stack, state in runs(thread, recording.period_us):
+        room, end_us = share, 0
+        for start, end, stack, state in runs(thread, recording.periods or [(0, recording.period_us)]):
             drawn = [*recording.stacks[stack], idle] if state == IDLE else recording.stacks[stack]
             room -= len(drawn)
             if room < 0:
@@ -191,7 +205,7 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
                 "type": "sampled",
                 "name": f"{thread.name}{cut}",
                 "unit": "microseconds",
-                "startValue": thread.at_us[0],
+                "startValue": 0,
                 "endValue": end_us,
                 "samples": samples,
                 "weights": weights,
@@ -209,16 +223,21 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
     )
 
 
-def runs(thread: Thread, period_us: int) -> Iterator[tuple[int, int, int, int]]:
+def runs(thread: Thread, periods: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int, int]]:
     """Samples that follow each other alike, as one: from, until (microseconds), stack, state.
 
-    A sample lasts until the next, and at most two periods: longer, and samples are missing between.
+    A sample lasts until the next, and at most two periods (given with when each began): longer, and samples
+    are missing between.
     """
     begun: list[int] = []
     end = 0
+    later = list(periods[:0:-1])
+    period_us = periods[0][1]
     samples = zip(thread.at_us, thread.stack, thread.state, strict=True)
-    ends = [*thread.at_us[1:], (thread.at_us[-1] if thread.at_us else 0) + period_us]
+    ends = [*thread.at_us[1:], LAST_US]
     for (at, stack, state), following in zip(samples, ends, strict=True):
+        while later and later[-1][0] <= at:
+            period_us = later.pop()[1]
         if begun and (begun[1] != stack or begun[2] != state or at > end):
             yield begun[0], end, begun[1], begun[2]
             begun = []

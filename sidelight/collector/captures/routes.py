@@ -12,8 +12,9 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from sidelight.collector.api.reply import json_reply, reply, takes_gzip
+from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.captures import recordings
+from sidelight.collector.captures.agents import of_services
 from sidelight.collector.captures.agents import told as agent_told
 from sidelight.collector.captures.asked import (
     NAME,
@@ -99,10 +100,18 @@ class Captures:
         return web.json_response({"orders": begin, "stops": list(orders.stop)})
 
     async def agents(self, request: web.Request) -> web.Response:
-        _given(request, ())
+        given = _given(request, ("service", "limit"))
+        service, limit = given.get("service", ""), _limit(given.get("limit", ""))
         await self._learn()
-        agents = [{**agent_told(one), "seen": _time(one.seen)} for one in self.desk.all_agents()]
-        return json_reply({"agents": agents}, gzip=takes_gzip(request)).response(request)
+        known, gzip = self.desk.all_agents(), takes_gzip(request)
+
+        def answer() -> Reply:
+            wanted = [one for one in known if not service or one.poll.labels["service"] == service]
+            agents = [{**agent_told(one), "seen": _time(one.seen)} for one in wanted[:limit]]
+            told = {"agents": agents, "total": len(wanted), "services": of_services(known)}
+            return json_reply(told, gzip=gzip)
+
+        return (await asyncio.to_thread(answer)).response(request)
 
     async def start(self, request: web.Request) -> web.Response:
         _from_here(request)

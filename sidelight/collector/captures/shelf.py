@@ -52,7 +52,8 @@ _DAY_SECONDS: Final = 86_400
 _STATE: Final = re.compile(rf"{ROOT}(?P<id>{ID.pattern})/state\.json")
 _PART: Final = re.compile(rf"{ROOT}{ID.pattern}/parts/[A-Za-z0-9_.-]{{1,64}}\.json")
 _SUMMARY: Final = re.compile(rf"{ROOT}{ID.pattern}/recordings/(?P<name>[A-Za-z0-9_.-]{{1,80}})\.json")
-_OWN: Final = re.compile(rf"{ROOT}(?P<id>{ID.pattern})/.+")
+_OWN: Final = re.compile(rf"{ROOT}(?P<id>{ID.pattern})/.+", re.DOTALL)
+_TOLD: Final = re.compile(rf"{AGENTS}[0-9a-f]{{16}}\.json\.zst")
 
 Change = Callable[[Capture], Capture | None]
 """What becomes of a capture; None if it stays as it is."""
@@ -258,6 +259,11 @@ class Shelf:
             return self._store.get(key)
         except ObjectMissing:
             return None
+
+
+def is_own(key: str) -> bool:
+    """Whether an object is of captures, and goes with them."""
+    return bool(_OWN.fullmatch(key) or _TOLD.fullmatch(key))
 
 
 def new_id(now: float) -> str:

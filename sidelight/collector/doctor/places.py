@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
+from sidelight.collector.captures.shelf import is_own
 from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.objects import ObjectEntry, ObjectStore
 from sidelight.collector.store.opening import CONFIG_KEY, PROBES
@@ -71,7 +72,7 @@ def survey(store: ObjectStore) -> Survey:
             found.probes.append(entry)
         elif _PIN.fullmatch(entry.key):
             found.pins.append(entry.key)
-        elif not (entry.key.startswith(_LEASES) or _LINK.fullmatch(entry.key)):
+        elif not (entry.key.startswith(_LEASES) or _LINK.fullmatch(entry.key) or is_own(entry.key)):
             add_unknown(found.unknown, entry)
     return found
 

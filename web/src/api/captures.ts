@@ -46,9 +46,17 @@ export interface Agent {
   readonly sampler: string;
   readonly ready: boolean;
   readonly problem: string;
+  readonly hint: string;
   readonly paused: boolean;
   readonly busy: string;
   readonly seen: string;
+}
+
+export interface AgentsAnswer {
+  readonly agents: readonly Agent[];
+  readonly total: number;
+  /** Of all services: how many sidecars, how many could take a capture now, and what keeps one of the others from it. */
+  readonly services: readonly { readonly service: string; readonly sidecars: number; readonly free: number; readonly problem: string }[];
 }
 
 export interface Recording {
@@ -91,6 +99,10 @@ export function usePolled<Answer>(url: string, seconds: number, more: (answer: A
     let timer = 0;
     last.current = held.url === url ? last.current : null;
     const look = async () => {
+      if (document.hidden && last.current !== null) {
+        timer = window.setTimeout(look, 1000);
+        return;
+      }
       let failure: Failure | null = null;
       try {
         last.current = await ask<Answer>(url, stop.signal);

@@ -1,34 +1,33 @@
 import { useEffect, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/ask.ts";
-import { send, usePolled, type Agent, type CaptureAnswer, type Polled } from "../api/captures.ts";
+import { send, usePolled, type Agent, type AgentsAnswer, type CaptureAnswer, type Polled } from "../api/captures.ts";
 import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type Wish } from "../captures.ts";
 import { change, place, PREFIX, visit } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Link } from "../parts/basics.tsx";
 import { CopyButton } from "../parts/copying.tsx";
+import { without } from "../selectors.ts";
 import { ago, zoned } from "../times.ts";
 import { onPage, START } from "../url.ts";
 
 const SECONDS = 3;
-const MANY = 20;
 
 export const captureAt = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, keys: place.value.keys });
 
 export function Captures({ turn }: { turn: number }) {
   const { service } = place.value;
-  const agents = usePolled<{ agents: readonly Agent[] }>(apiUrl("agents"), SECONDS);
+  const agents = usePolled<AgentsAnswer>(apiUrl("agents", { service }), SECONDS);
   const past = usePolled<{ captures: readonly CaptureAnswer[] }>(apiUrl("captures", { service }), SECONDS);
   useEffect(() => { if (turn > 0) { agents.again(); past.again(); } }, [turn]);
-  const known = agents.answer?.agents ?? [];
   return (
     <>
       <h1>Captures</h1>
       <p class="quiet">A capture has sidecars sample now: at once, at a rate of your choice, and in the order of time too.</p>
       <Away polled={agents.failure ? agents : past} />
-      <Start agents={known} />
+      <Start services={agents.answer?.services ?? []} />
       <section class="panel" aria-labelledby="agents-title">
         <h2 id="agents-title">Sidecars that ask for captures</h2>
-        {agents.answer && <Sidecars agents={known} />}
+        {agents.answer && <Sidecars answer={agents.answer} />}
       </section>
       <section class="panel" aria-labelledby="past-title">
         <div class="row">
@@ -54,12 +53,14 @@ export function Away({ polled }: { polled: Polled<unknown> }) {
   );
 }
 
-function Start({ agents }: { agents: readonly Agent[] }) {
-  const [wish, set] = useState({ service: place.value.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query: "", ordered: true });
+function Start({ services }: { services: AgentsAnswer["services"] }) {
+  const here = place.value;
+  // Sidecars have no labels that only windows have.
+  const query = ["capture", "process", "thread"].reduce(without, here.query);
+  const [wish, set] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, ordered: true });
   const [failure, fail] = useState<Failure | null>(null);
   const [busy, work] = useState(false);
   const whole: Wish = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods) };
-  const services = [...new Set(agents.map(({ labels }) => labels.service))].sort();
   const collector = window.location.origin + PREFIX.slice(0, -1);
   const start = async (event: Event) => {
     event.preventDefault();
@@ -83,7 +84,7 @@ function Start({ agents }: { agents: readonly Agent[] }) {
       <div class="fields">
         <label>Service
           <input list="services" required value={wish.service} spellcheck={false} autocomplete="off" onInput={(event) => set({ ...wish, service: event.currentTarget.value })} />
-          <datalist id="services">{services.map((name) => <option key={name} value={name} />)}</datalist>
+          <datalist id="services">{services.map(({ service }) => <option key={service} value={service} />)}</datalist>
         </label>
         <label>Pods
           <input value={wish.pods} required spellcheck={false} autocomplete="off" aria-describedby="pods-help" onInput={(event) => set({ ...wish, pods: event.currentTarget.value })} />
@@ -102,7 +103,7 @@ function Start({ agents }: { agents: readonly Agent[] }) {
       </div>
       <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>
       <p>{costOf(whole)}</p>
-      <Ready agents={agents} wish={whole} />
+      <Ready services={services} service={whole.service} />
       <p class="row">
         <button class="primary" disabled={busy || whole.service === ""}>Start</button>
         <CopyButton text={() => cliOf(whole, collector)} what="Command">Copy as command</CopyButton>
@@ -113,47 +114,43 @@ function Start({ agents }: { agents: readonly Agent[] }) {
   );
 }
 
-function Ready({ agents, wish }: { agents: readonly Agent[]; wish: Wish }) {
-  if (wish.service === "") return null;
-  const own = agents.filter(({ labels }) => labels.service === wish.service);
-  const free = own.filter((agent) => obstacleOf(agent) === "").length;
+function Ready({ services, service }: { services: AgentsAnswer["services"]; service: string }) {
+  if (service === "") return null;
+  const own = services.find((one) => one.service === service);
   return (
     <p role="status">
-      {own.length === 0 ? <>⚠ No sidecar of <bdi>{wish.service.slice(0, 100)}</bdi> asks for captures at the moment: it would wait, and then fail with what to check.</>
-        : free === 0 ? `⚠ No sidecar of it can take a capture now: ${obstacleOf(own[0])}.`
-          : `✓ ${plural(free, "sidecar")} of it can take a capture now${free < own.length ? ` (of ${own.length})` : ""}.`}
+      {!own ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures at the moment: it would wait, and then fail with what to check.</>
+        : own.free === 0 ? `⚠ No sidecar of it can take a capture now: ${own.problem}.`
+          : `✓ ${plural(own.free, "sidecar")} of it can take a capture now${own.free < own.sidecars ? ` (of ${own.sidecars})` : ""}.`}
     </p>
   );
 }
 
-function Sidecars({ agents }: { agents: readonly Agent[] }) {
-  const [all, more] = useState(false);
-  const { service } = place.value;
+function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const now = Date.now() / 1000;
-  const shown = agents.filter(({ labels }) => service === "" || labels.service === service)
-    .sort((a, b) => (a.labels.service + a.labels.pod < b.labels.service + b.labels.pod ? -1 : 1));
-  if (shown.length === 0) {
-    return <p>None {service !== "" && "of this service "}asked lately. A sidecar asks by itself once it runs with <code>--collector {window.location.origin}</code>, unless it has <code>--no-captures-from-collector</code>; one of an older version does not.</p>;
+  if (total === 0) {
+    return <p>None {place.value.service !== "" && "of this service "}asked lately. A sidecar asks by itself once it runs with <code>--collector {window.location.origin}</code>, unless it has <code>--no-captures-from-collector</code>; one of an older version does not.</p>;
   }
+  const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
       <div class="wide" tabIndex={0} role="region" aria-label="Table of sidecars">
         <table>
           <thead><tr><th scope="col">Service</th><th scope="col">Pod</th><th scope="col">Version</th><th scope="col">Can it?</th><th scope="col">Asked</th></tr></thead>
           <tbody>
-            {shown.slice(0, all ? shown.length : MANY).map((agent) => (
+            {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
               <tr key={agent.agent}>
                 <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
                 <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
-                <td><bdi>{agent.labels.version ?? ""}</bdi></td>
-                <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)}</>}</td>
+                <td><bdi>{agent.labels.version}</bdi></td>
+                <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)} <span class="quiet">{agent.hint}</span></>}</td>
                 <td class="line">{ago(Date.parse(agent.seen) / 1000, now)}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {shown.length > MANY && !all && <button type="button" onClick={() => more(true)}>Show all {count(shown.length)}</button>}
+      {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, which asked before these</p>}
     </>
   );
 }
