@@ -66,6 +66,8 @@ class Recording:
     frames: Sequence[str]
     stacks: Sequence[Sequence[int]]
     threads: Sequence[Thread]
+    periods: Sequence[tuple[int, int]] = ()
+    """Where the rate changed: since when (microseconds) a sample stands for how many."""
 
     @property
     def samples(self) -> int:
@@ -103,14 +105,24 @@ def read_recording(text: bytes) -> Recording:
             frames,
             stacks,
             [_thread(one, len(stacks)) for one in raw["threads"]],
+            _periods(raw.get("periods", [])),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(f"{type(error).__name__}: {error}") from error
     except BadLabel as error:
         raise BadBody(error.message, hint=error.hint) from error
     if not recording.period_us:
         raise _bad("period_us is 0")
     return recording
+
+
+def _periods(raw: list[Any]) -> list[tuple[int, int]]:
+    periods = [(at, period) for at, period in raw]
+    if not all(type(at) is type(period) is int and at >= 0 and period > 0 for at, period in periods):
+        raise _bad("a period is not two numbers of microseconds")
+    if any(one[0] >= two[0] for one, two in pairwise(periods)):
+        raise _bad("periods go back")
+    return periods
 
 
 def _thread(raw: dict[str, Any], stacks: int) -> Thread:
