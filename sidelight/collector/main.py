@@ -368,7 +368,7 @@ def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metric
         hold_seconds=settings.capture_hold_seconds,
         look_seconds=settings.capture_look_seconds,
     )
-    return Captures(desk, shelf, rules, sizes, metrics, settings.path_prefix)
+    return Captures(desk, shelf, rules, sizes, metrics, settings.path_prefix, engine.limits)
 
 
 def admission(settings: Settings) -> Admission:

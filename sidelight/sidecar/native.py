@@ -45,14 +45,10 @@ class NativeSampler:
         self.name = f"sidelight {version}"
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> NativeSession:
+        one_by_one = {"timed": self._most_timed, "timed_names": True} if self.timed else {}
         try:
             session = self._engine.attach(
-                proc.pid,
-                rate_hz=rate_hz,
-                mode=self.mode,
-                max_depth=self._max_depth,
-                timed=self._most_timed,
-                timed_names=self.timed,
+                proc.pid, rate_hz=rate_hz, mode=self.mode, max_depth=self._max_depth, **one_by_one
             )
         except ProcessLookupError as error:
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE) from error

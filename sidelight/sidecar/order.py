@@ -11,7 +11,7 @@ from sidelight.sidecar.recording import Recording
 from sidelight.sidecar.sampler import Sampled, Sampler
 from sidelight.stacks.frames import unescape, without_line
 
-_MOST_FUNCTIONS = 5000
+_MOST_FUNCTIONS, _LEFT_FUNCTIONS = 2000, 20
 _MOST_NAME = 300
 
 
@@ -78,6 +78,8 @@ class Part:
         if not self.finished:
             self.finished = True
             self.problem, self.hint = problem, hint
+            # Captures are remembered long after they have ended.
+            self.selfs = Counter(dict(self.selfs.most_common(_LEFT_FUNCTIONS)))
             self.changed()
 
     def told(self) -> dict[str, object]:

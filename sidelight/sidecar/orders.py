@@ -172,6 +172,9 @@ class Orders:
         else:
             longest = min(means.backoff_max, _AWAY_SECONDS) if self._busy else means.backoff_max
             seconds = max(pause(attempt, longest, means.luck()), told.wait or 0.0)
+            if not self._busy:
+                # When a collector restarts all sidecars lose their question in the same moment.
+                seconds += min(_AWAY_SECONDS, longest) * means.luck()
         if self._draining:
             seconds = min(seconds, _DRAIN_PAUSE_SECONDS)
             await asyncio.sleep(max(0.0, seconds))
@@ -195,7 +198,7 @@ class Orders:
             self._held.reschedule(asyncio.get_running_loop().time())
 
     def _say(self, told: Told) -> None:
-        """Log what has changed: a collector that is away is the shipper's to complain about."""
+        """Log what has changed."""
         if told.outcome in (self._last, Polled.NEWS):
             return
         before, self._last = self._last, told.outcome
@@ -203,8 +206,10 @@ class Orders:
             _log.info("the collector knows no captures: it is asked again now and then", problem=told.problem)
         elif told.outcome is Polled.ANSWERED:
             _log.info("the collector is asked for captures again", before=before)
-        elif told.outcome is not Polled.UNREACHABLE:
-            _log.warning("the collector cannot be asked for captures", problem=told.problem)
+        else:
+            # One that is away is no news worth a warning: windows that cannot be sent are.
+            log = _log.info if told.outcome is Polled.UNREACHABLE else _log.warning
+            log("the collector cannot be asked for captures", problem=told.problem)
 
 
 def written(standing: Standing, reports: Sequence[Mapping[str, object]], hold_seconds: float) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sidelight.sidecar.orders import read, written
 from sidelight.stacks.window import Window
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector, Reply
@@ -248,6 +250,47 @@ def test_a_collector_that_knows_no_captures_is_left_in_peace(
     assert "asked again now and then" in sidecar.running.said()
     assert sidecar.get("/readyz")[0] == 200
     assert sidecar.running.end(signal.SIGTERM) == 0
+
+
+def test_a_collector_that_is_busy_is_asked_no_sooner_than_it_says(
+    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
+) -> None:
+    orders.refuse = Reply(429, {"error": "overloaded"}, {"Retry-After": "600"})
+    target = start("spin")
+    start_sidecar("--pid", str(target.pid), url=orders.url)
+    eventually("windows arrive", lambda: len(orders.taken) >= 6)
+    assert len(orders.polls) == 1
+
+
+def test_captures_of_two_processes_go_on_side_by_side(
+    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
+) -> None:
+    one, two = start("spin"), start("spin")
+    watching(start_sidecar, orders, "--pid", str(one.pid), "--pid", str(two.pid))
+    eventually("both are watched", lambda: len(orders.polls[-1]["processes"]) == 2)
+    orders.order("c_one", seconds=2, pids=[one.pid])
+    orders.order("c_two", seconds=2, pids=[two.pid])
+    for capture, pid in (("c_one", one.pid), ("c_two", two.pid)):
+        last = ends(orders, capture)
+        assert last["state"] == "done"
+        assert {window.quality.pid for window in captured(orders, capture)} == {pid}
+    together = [poll for poll in orders.polls if len(poll["reports"]) == 2]
+    assert any({one["state"] for one in poll["reports"]} == {"sampling"} for poll in together)
+
+
+def test_a_question_is_never_longer_than_a_collector_takes() -> None:
+    report = {"capture": "c_1", "processes": [{"pid": 7, "x": "y" * 1000}] * 100}
+    whole = written({"agent": "a"}, [report] * 9, 0.0)
+    assert len(json.loads(whole)["reports"][0]["processes"]) == 100
+    cut = written({"agent": "a"}, [report] * 11, 0.0)
+    assert len(cut) < 1 << 20
+    assert [one["processes"] for one in json.loads(cut)["reports"]] == [[]] * 11
+
+
+def test_only_a_collector_s_answer_is_one() -> None:
+    assert read(b'{"orders": [], "stops": []}') == {"orders": [], "stops": []}
+    for body in (b"", b"{", b"[]", b'{"orders": {}}', b'"orders"', b"[" * 100_000, b"\xff"):
+        assert read(body) is None
 
 
 def test_no_question_is_asked_where_that_is_switched_off(

@@ -49,6 +49,9 @@ export interface Place {
   readonly rows: HeatRows;
   /** The block of a heatmap that is selected (see charts/block). */
   readonly cells: string;
+  /** Of a capture: the seconds that are looked at, `12.34-12.56`, and the one process. */
+  readonly span: string;
+  readonly recording: string;
   readonly sort: string;
   readonly invert: boolean;
   readonly collapse: boolean;
@@ -60,7 +63,7 @@ export interface Place {
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
   a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", sort: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 

@@ -27,9 +27,11 @@ from sidelight.collector.captures.asked import (
 )
 from sidelight.collector.captures.capture import Capture, Parts, Rules, Seen
 from sidelight.collector.captures.desk import Desk, order
+from sidelight.collector.captures.picking import Picking
 from sidelight.collector.captures.shelf import Shelf
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.times import rfc3339
 from sidelight.collector.unpack import too_large, unpack
 from sidelight.stacks.errors import LimitExceeded, Reason, SidelightError
@@ -64,7 +66,14 @@ class Captures:
     """The handlers of captures."""
 
     def __init__(
-        self, desk: Desk, shelf: Shelf, rules: Rules, sizes: Sizes, metrics: Metrics, prefix: str = ""
+        self,
+        desk: Desk,
+        shelf: Shelf,
+        rules: Rules,
+        sizes: Sizes,
+        metrics: Metrics,
+        prefix: str = "",
+        limits: QueryLimits | None = None,
     ) -> None:
         self.desk = desk
         self._shelf = shelf
@@ -73,6 +82,9 @@ class Captures:
         self._metrics = metrics
         self._prefix = prefix
         self._one_recording = asyncio.Semaphore(1)
+        self._picking = Picking(
+            shelf, sizes.recording_text_bytes, limits or QueryLimits(), self._one_recording
+        )
         self._learnt = 0.0
 
     def routes(self) -> list[web.RouteDef]:
@@ -89,6 +101,7 @@ class Captures:
             web.get(f"{one}/recordings", self.recordings),
             web.put(f"{one}/recordings/{{name}}", self.put_recording),
             web.get(f"{one}/{{name}}.speedscope.json", self.speedscope),
+            *self._picking.routes(one),
         ]
 
     async def poll(self, request: web.Request) -> web.Response:

@@ -5,6 +5,7 @@ import { flameOf, topOf, yesterdayOf } from "../captures.ts";
 import { place, PREFIX, visit } from "../location.ts";
 import { count, plural, seconds } from "../numbers.ts";
 import { Bar, Link } from "../parts/basics.tsx";
+import { Offsets } from "../parts/offsets.tsx";
 import { zoned } from "../times.ts";
 import { onPage, START } from "../url.ts";
 import { Away } from "./captures.tsx";
@@ -141,6 +142,7 @@ function InOrder({ path }: { path: string }) {
           );
         })}
       </ul>
+      {found.length > 0 && <Offsets path={path} />}
     </section>
   );
 }

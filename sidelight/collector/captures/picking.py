@@ -1,0 +1,95 @@
+"""The paths of a capture's heat map of offsets, and of the flame graph of a span picked from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from sidelight.collector.api.parameters import Parameters
+from sidelight.collector.api.reply import Reply, json_reply, takes_gzip
+from sidelight.collector.captures import recordings
+from sidelight.collector.captures.offsets import (
+    LATEST_US,
+    Kept,
+    Recordings,
+    offsets,
+    picked,
+    read_moment,
+    read_step,
+)
+from sidelight.collector.captures.shelf import Shelf
+from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.query.limits import QueryLimits
+
+OFFSETS: Final = ("type", "step_ms", "recording")
+FLAMEGRAPH: Final = ("type", "from_us", "until_us", "recording", "nodes", "lines")
+
+
+class Picking:
+    """The handlers; `one` lets one recording be read at a time, whose text has at most `text_bytes`."""
+
+    def __init__(self, shelf: Shelf, text_bytes: int, limits: QueryLimits, one: asyncio.Semaphore) -> None:
+        self._shelf = shelf
+        self._text_bytes = text_bytes
+        self._limits = limits
+        self._one = one
+
+    def routes(self, capture: str) -> list[web.RouteDef]:
+        """Below the path of a capture."""
+        return [
+            web.get(f"{capture}/offsets", self.offsets),
+            web.get(f"{capture}/flamegraph", self.flamegraph),
+        ]
+
+    async def offsets(self, request: web.Request) -> web.Response:
+        given = self._given(request, OFFSETS)
+        kind, step = given.kind(), read_step(request.query.get("step_ms", ""))
+        return await self._answer(request, lambda found: offsets(found, kind, step))
+
+    async def flamegraph(self, request: web.Request) -> web.Response:
+        given = self._given(request, FLAMEGRAPH)
+        begin = read_moment("from_us", request.query.get("from_us", ""), 0)
+        end = read_moment("until_us", request.query.get("until_us", ""), LATEST_US)
+        if begin >= end:
+            raise BadParameter(
+                "from_us is not before until_us: the span is empty", hint="A span is from_us <= t < until_us."
+            )
+        drawn = partial(
+            picked,
+            kind=given.kind(),
+            from_us=begin,
+            until_us=end,
+            lines=given.switch("lines", default=False),
+            nodes=given.nodes(),
+            most=self._limits.max_nodes,
+        )
+        return await self._answer(request, drawn)
+
+    def _given(self, request: web.Request, known: tuple[str, ...]) -> Parameters:
+        return Parameters(request.query, known, self._limits, 0)
+
+    async def _answer(
+        self, request: web.Request, answered: Callable[[Recordings], Mapping[str, object]]
+    ) -> web.Response:
+        capture_id, name = request.match_info["id"], request.query.get("recording", "")
+        gzip = takes_gzip(request)
+
+        def work() -> Reply:
+            capture = self._shelf.capture(capture_id)
+            kept = [
+                Kept(one, orjson.loads(short), partial(self._read, capture.id, one))
+                for one, short in self._shelf.recordings(capture.id)
+            ]
+            return json_reply(answered(Recordings.of(capture.id, kept, name)), gzip=gzip)
+
+        async with self._one:
+            found = await asyncio.to_thread(work)
+        return found.response(request)
+
+    def _read(self, capture_id: str, name: str) -> recordings.Recording:
+        return recordings.unpacked(self._shelf.recording(capture_id, name), self._text_bytes)

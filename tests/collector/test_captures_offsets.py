@@ -1,0 +1,233 @@
+"""Offsets and spans of captures: what recordings say of each moment, over HTTP and against brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.captures.offsets import Kept, Recordings, offsets, picked, read_moment, read_step
+from sidelight.collector.captures.recordings import Recording, Thread
+from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.times import rfc3339
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.labels import Labels
+from tests.collector.capturing import Sidecar, started
+from tests.collector.conftest import Serve
+from tests.collector.test_captures_api import QUICK, held_to
+
+CPU, WALL, GIL = ProfileType.CPU, ProfileType.WALL, ProfileType.GIL
+START = 1_795_253_400
+FRAMES = ("main (a.py:1)", "f (a.py:10)", "f (a.py:11)", "g%3B (b.py)")
+STACKS = ((0,), (0, 1), (0, 2), (0, 1, 3))
+
+
+def recorded(
+    *threads: Sequence[tuple[int, int, int]],
+    start_ns: int = START * 10**9,
+    pid: int = 12,
+    periods: Sequence[tuple[int, int]] = (),
+) -> Kept:
+    """A recording of threads with (microseconds, stack, state) in order."""
+    rows = [Thread(f"t{at}", *map(list, zip(*row, strict=True))) for at, row in enumerate(threads) if row]
+    recording = Recording(
+        "c_1", "a", Labels({"service": "shop"}), pid, start_ns, 10_000, 3, FRAMES, STACKS, rows, periods
+    )
+    return Kept(f"a-{pid}", {"start": rfc3339(start_ns)}, lambda: recording)
+
+
+def cells(answer: Any) -> dict[tuple[int, int], tuple[int, int]]:
+    columns = (answer[name] for name in ("second", "bucket", "samples", "sampled"))
+    return {(second, bucket): both for second, bucket, *both in zip(*columns, strict=True)}  # type: ignore[misc]
+
+
+def stacks(answer: Any) -> dict[str, tuple[int, int]]:
+    """Where samples ended: the call path as text, with samples and microseconds."""
+    side = answer["sides"][0]
+    path: list[str] = []
+    found = {}
+    rows = zip(answer["level"], answer["name"], side["self_samples"], side["self_us"], strict=True)
+    for level, name, samples, us in rows:
+        path[level:] = [answer["names"][name]]
+        if samples:
+            found[" > ".join(path[1:])] = (samples, us)
+    return found
+
+
+def test_samples_are_counted_by_second_of_the_clock_and_step() -> None:
+    half = recorded(
+        [(0, 0, 0), (19_999, 1, 1), (20_000, 1, 2), (499_999, 1, 1), (500_000, 1, 1)],
+        [(500_001, 0, 0)],
+        start_ns=START * 10**9 + 500_000_000,
+    )
+    answer = offsets(Recordings.of("c_1", [half]), CPU, 20)
+    assert cells(answer) == {(0, 25): [1, 2], (0, 26): [1, 1], (0, 49): [1, 1], (1, 0): [1, 2]}
+    assert (answer["start"], answer["seconds"], answer["step_ms"]) == (START, 2, 20)
+    assert answer["recordings"] == [
+        {
+            "name": "a-12",
+            "labels": {"service": "shop"},
+            "pid": 12,
+            "samples": 6,
+            "dropped": 3,
+            "from_us": 500_000,
+            "until_us": 1_010_001,
+        }
+    ]
+
+
+def test_two_processes_lie_on_one_clock_and_each_can_be_asked_for() -> None:
+    kept = [
+        recorded([(0, 1, 2)], start_ns=(START + 3) * 10**9 + 7),
+        recorded([(0, 1, 2)], pid=13, start_ns=START * 10**9 + 40_000_000),
+    ]
+    both = offsets(Recordings.of("c_1", kept), GIL, 20)
+    assert cells(both) == {(0, 2): [1, 1], (3, 0): [1, 1]}
+    one = offsets(Recordings.of("c_1", kept, "a-12"), GIL, 20)
+    assert (one["start"], cells(one)) == (START, {(3, 0): [1, 1]})
+
+
+def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
+    kept = [recorded([(0, 0, 0), (10_000, 1, 1), (20_000, 2, 2), (30_000, 3, 2)])]
+    found = Recordings.of("c_1", kept)
+    draw = lambda kind, begin, end, *, lines=False: stacks(  # noqa: E731
+        picked(found, kind, begin, end, lines=lines, nodes=None, most=100)
+    )
+    assert draw(CPU, 10_000, 30_000) == {"main (a.py) > f (a.py)": (2, 20_000)}
+    assert draw(CPU, 10_000, 30_000, lines=True) == {
+        "main (a.py:1) > f (a.py:10)": (1, 10_000),
+        "main (a.py:1) > f (a.py:11)": (1, 10_000),
+    }
+    assert draw(WALL, 0, 1) == {"main (a.py)": (1, 10_000)}
+    assert draw(GIL, 30_000, 10**9) == {"main (a.py) > f (a.py) > g; (b.py)": (1, 10_000)}
+    assert draw(CPU, 40_000, 10**9) == {}
+    side = picked(found, CPU, 0, 10**9, lines=False, nodes=None, most=100)["sides"][0]
+    assert (side["states"], side["samples"], side["seconds"]) == (
+        {"idle": 1, "running": 1, "gil": 2},
+        3,
+        0.03,
+    )
+
+
+def test_a_sample_stands_for_as_long_as_the_rate_said_when_it_was_taken() -> None:
+    kept = [recorded([(0, 1, 2), (10_000, 1, 2), (50_000, 1, 2)], periods=[(0, 10_000), (50_000, 40_000)])]
+    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=False, nodes=None, most=100)
+    assert stacks(answer) == {"main (a.py) > f (a.py)": (3, 60_000)}
+
+
+def test_a_tree_that_is_too_large_is_pruned_and_keeps_its_total() -> None:
+    kept = [recorded([(at * 10_000, at % 4, 1) for at in range(40)])]
+    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=True, nodes=3, most=100)
+    assert answer["pruned"] == {"nodes": 2, "limit": 3}
+    assert sum(answer["sides"][0]["self_samples"]) == 40
+    whole = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=True, nodes=None, most=5)
+    assert whole["pruned"] == {"nodes": 0, "limit": None}
+    most = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=True, nodes=None, most=4)
+    assert most["pruned"] == {"nodes": 1, "limit": 4}
+
+
+moments = st.lists(
+    st.tuples(st.integers(0, 3_000_000), st.integers(0, 3), st.integers(0, 2)), max_size=30
+).map(sorted)
+
+
+@given(
+    st.lists(st.tuples(st.lists(moments, max_size=3), st.integers(0, 3 * 10**9)), min_size=1, max_size=3),
+    st.sampled_from(list(ProfileType)),
+    st.sampled_from([5, 20, 125, 1000]),
+    st.integers(0, 4_000_000),
+    st.integers(1, 4_000_000),
+)
+def test_cells_and_spans_are_those_of_every_sample_by_itself(
+    processes: list[tuple[list[Any], int]], kind: ProfileType, step_ms: int, begin: int, length: int
+) -> None:
+    kept = [
+        recorded(*threads, start_ns=START * 10**9 + ahead, pid=at)
+        for at, (threads, ahead) in enumerate(processes)
+    ]
+    found = Recordings.of("c_1", kept)
+    states = {WALL: (0, 1, 2), CPU: (1, 2), GIL: (2,)}[kind]
+    ever = [
+        (((START - found.start) * 10**9 + ahead) // 1000 + at, stack, state)
+        for threads, ahead in processes
+        for row in threads
+        for at, stack, state in row
+    ]
+    answer = offsets(found, kind, step_ms)
+    sampled = Counter(divmod(at // (step_ms * 1000), 1000 // step_ms) for at, _, _ in ever)
+    wanted = Counter(divmod(at // (step_ms * 1000), 1000 // step_ms) for at, _, s in ever if s in states)
+    assert cells(answer) == {cell: [wanted[cell], sampled[cell]] for cell in sampled}
+    span = picked(found, kind, begin, begin + length, lines=True, nodes=None, most=100)
+    inside = [(stack, state) for at, stack, state in ever if begin <= at < begin + length]
+    expected = Counter(stack for stack, state in inside if state in states)
+    assert sum(span["sides"][0]["self_samples"]) == expected.total()
+    assert sorted(count for count, _ in stacks(span).values()) == sorted(expected.values())
+    assert sum(span["sides"][0]["states"].values()) == len(inside)  # type: ignore[arg-type]
+
+
+def test_cells_and_steps_have_bounds() -> None:
+    kept = [recorded([(at * 20_000, 0, 1) for at in range(10)])]
+    found = Recordings.of("c_1", kept)
+    assert len(cells(offsets(found, CPU, 20, most=10))) == 10
+    with pytest.raises(BadParameter, match="more than 9 cells"):
+        offsets(found, CPU, 20, most=9)
+    assert [read_step(text) for text in ("", "5", "1000")] == [20, 5, 1000]
+    for text in ("4", "0", "1001", "30", "-5", "1e2", "10000"):
+        with pytest.raises(BadParameter, match="step_ms"):
+            read_step(text)
+    assert [read_moment("from_us", text, 7) for text in ("", "0", str(2**53))] == [7, 0, 2**53]
+    for text in ("-1", "1.5", str(2**53 + 1), "9" * 40, "٣"):
+        with pytest.raises(BadParameter, match="from_us"):
+            read_moment("from_us", text, 7)
+
+
+async def test_offsets_and_spans_are_answered_as_documented(serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        path = f"captures/{made['id']}"
+        for below in ("offsets", "flamegraph"):
+            nothing = await collector.get(f"{path}/{below}", {})
+            assert (nothing.status, nothing.reason) == (404, "not_found")
+            assert "has no recordings" in nothing.json["message"]
+        for pid in (7, 12):
+            assert (await sidecar.record(made["id"], pid)).status == 201
+        whole = await collector.get(f"{path}/offsets", {"type": "cpu"})
+        held_to("/api/v1/captures/{id}/offsets", "get", 200, whole.json)
+        assert cells(whole.json) == {(0, 0): [2, 4], (0, 1): [2, 2], (0, 5): [2, 2]}
+        one = {"type": "cpu", "recording": f"{sidecar.agent}-12", "from_us": "15000", "until_us": "100000"}
+        span = await collector.get(f"{path}/flamegraph", {**one, "nodes": "10", "lines": "1"})
+        held_to("/api/v1/captures/{id}/flamegraph", "get", 200, span.json)
+        assert stacks(span.json) == {"main (app.py:1) > total (cart.py:10)": (1, 10_000)}
+        bad = [
+            ("offsets", {"step_ms": "7"}, 400),
+            ("offsets", {"type": "fun"}, 400),
+            ("offsets", {"from": "-1h"}, 400),
+            ("offsets", {"recording": "x-1"}, 404),
+            ("flamegraph", {"from_us": "5", "until_us": "5"}, 400),
+            ("flamegraph", {"from_us": "x"}, 400),
+            ("flamegraph", {"nodes": "0"}, 400),
+        ]
+        for below, given, status in bad:
+            assert (await collector.get(f"{path}/{below}", given)).status == status, (below, given)
+        assert (await collector.get("captures/c_x/offsets", {})).status == 404
+
+
+@pytest.mark.parametrize(
+    "periods", [[[0]], [[0, 0]], [[-1, 5]], [[0, 5], [0, 6]], ["ab"], [[0, 1.5]], 7, [[True, 1]]]
+)
+async def test_a_recording_whose_periods_cannot_be_is_refused(periods: object, serving: Serve) -> None:
+    async with serving(MemoryStore(), **QUICK) as collector:
+        sidecar = Sidecar(collector)
+        await sidecar.ask()
+        made = await started(collector)
+        refused = await sidecar.record(made["id"], changes={"periods": periods})
+        assert (refused.status, refused.reason) == (400, "bad_parameter"), refused.body
+        good = await sidecar.record(made["id"], changes={"periods": [[0, 10_000], [20_000, 5_000]]})
+        assert good.status == 201

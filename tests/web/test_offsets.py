@@ -1,0 +1,270 @@
+"""The heat map of a capture's offsets: a real program that does two things in turn, and hostile names."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from playwright.sync_api import Page, expect
+from ulid import ULID
+
+from tests.running import Collector, collector, eventually, running, sidelight
+from tests.web.conftest import Open
+from tests.web.flame import boxes
+from tests.web.test_accessibility import violations
+
+TARGET = Path(__file__).parents[1] / "sidecar" / "targets" / "alternates.py"
+TURN_MS = 430
+HOSTILE = ("<img src=x onerror=alert(1)> (a;b.py:1)", "שלום\u202eevil", "x" * 2000)
+QUICK = ("--capture-look-seconds", "0.3")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A collector with a capture whose recordings are kept, and when the program did what."""
+
+    url: str
+    capture: str
+    turns: list[tuple[float, str]]
+
+    @property
+    def page(self) -> str:
+        return f"{self.url}/captures/{self.capture}"
+
+
+def ask(url: str, body: bytes | None = None, method: str | None = None, **headers: str) -> Any:
+    request = urllib.request.Request(url, data=body, headers=headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read() or b"null")
+
+
+def started(served: Collector, **wish: object) -> str:
+    body = json.dumps(wish).encode()
+    made = ask(f"{served.url}/api/v1/captures", body, **{"Content-Type": "application/json"})
+    return str(made["id"])
+
+
+def ended(served: Collector, capture: str) -> bool:
+    return served.get(f"/api/v1/captures/{capture}")["state"] in ("ready", "stopped")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """A capture of five seconds of a program that alternates."""
+    folder = tmp_path_factory.mktemp("offsets")
+    with (
+        collector(folder, str(folder / "store"), *QUICK) as served,
+        running(folder / "target.log", sys.executable, str(TARGET), str(TURN_MS), "reader") as target,
+    ):
+        argv = ["--collector", served.url, "--pid", str(target.pid), "--service", "turns", "--pod", "p-1"]
+        argv += ["--spool-dir", str(folder / "spool"), "--listen", "127.0.0.1:0", "--window-seconds", "1"]
+        argv += ["--capture-budget-percent", "100", "--trigger-only"]
+        with running(folder / "sidecar.log", *sidelight("sidecar", *argv)):
+            agents = lambda: served.get("/api/v1/agents")["agents"]  # noqa: E731
+            eventually("a sidecar is ready", lambda: any(one["ready"] for one in agents()))
+            capture = started(served, service="turns", seconds=5, rate=100)
+            eventually("the capture ends", lambda: ended(served, capture), 60)
+        turns = re.findall(r"(first|second) (\d+)", target.said())
+        yield Shown(served.url, capture, [(int(at) / 1e9, name) for name, at in turns])
+
+
+def start_of(shown: Shown) -> float:
+    found = ask(f"{shown.url}/api/v1/captures/{shown.capture}/offsets")
+    return float(found["start"])
+
+
+def middle(shown: Shown, wanted: str) -> tuple[float, float]:
+    """A span in the middle of a turn of a function, in seconds since the start."""
+    found = ask(f"{shown.url}/api/v1/captures/{shown.capture}/offsets")
+    (one,) = found["recordings"]
+    for at, name in shown.turns:
+        begin, end = at - found["start"] + 0.06, at - found["start"] + TURN_MS / 1000 - 0.06
+        if name == wanted and begin > one["from_us"] / 1e6 and end < one["until_us"] / 1e6:
+            return round(begin, 2), round(end, 2)
+    raise AssertionError(f"no whole turn of {wanted} was captured")
+
+
+def drawn(page: Page) -> str:
+    expect(page.get_by_role("application", name=re.compile("Flame graph"))).to_be_visible()
+    return " ".join(str(box) for box in boxes(page))
+
+
+def heat(page: Page) -> Any:
+    return page.get_by_role("application", name=re.compile("Samples by second"))
+
+
+def test_a_span_in_the_address_shows_what_ran_then(shown: Shown, open_page: Open) -> None:
+    for wanted, other in (("first", "second"), ("second", "first")):
+        begin, end = middle(shown, wanted)
+        page = open_page(f"{shown.page}?span={begin}-{end}")
+        expect(page.get_by_role("heading", name=f"{begin:g} to {end:g} s")).to_be_visible()
+        names = drawn(page)
+        assert f"{wanted} (alternates.py" in names
+        assert f"{other} (alternates.py" not in names
+
+
+def test_a_span_is_dragged_and_back_undoes_it(shown: Shown, open_page: Open) -> None:
+    page = open_page(shown.page)
+    canvas = heat(page)
+    expect(canvas).to_be_visible()
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 60, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 100, y - 20)
+    page.mouse.move(box["x"] + 120, y - 40)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"span=\d+\.?\d*-\d+\.?\d*"))
+    assert "alternates.py" in drawn(page)
+    page.reload()
+    assert "alternates.py" in drawn(page)
+    page.go_back()
+    expect(page).not_to_have_url(re.compile("span="))
+    expect(page.get_by_role("application", name=re.compile("Flame graph"))).to_have_count(0)
+
+
+def test_a_span_is_picked_with_the_keyboard_alone(shown: Shown, open_page: Open) -> None:
+    page = open_page(f"{shown.page}?type=wall")
+    heat(page).focus()
+    said = page.get_by_text(re.compile(r"^second \d+, \d+ to \d+ ms: \d+ samples? of"))
+    expect(said).to_be_visible()
+    page.keyboard.press("Home")
+    expect(page.get_by_text("second 0, 0 to 20 ms:")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_text("second 2, 20 to 40 ms:")).to_be_visible()
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.get_by_text("2.02 to 3.04 s")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"span=2\.02-3\.04"))
+    assert "alternates.py" in drawn(page)
+    heat(page).focus()
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("span="))
+
+
+def test_a_span_is_picked_in_numbers_and_from_the_table(shown: Shown, open_page: Open) -> None:
+    page = open_page(shown.page)
+    begin, end = middle(shown, "second")
+    page.get_by_label("From second").fill(f"{begin}")
+    page.get_by_label("Until second").fill("nonsense")
+    expect(page.get_by_role("button", name="Pick", exact=True).first).to_be_disabled()
+    page.get_by_label("Until second").fill(f"{end}")
+    page.keyboard.press("Enter")
+    assert "second (alternates.py" in drawn(page)
+    page.get_by_text("The busiest cells as a table").click()
+    rows = page.get_by_role("region", name="The busiest cells as a table").get_by_role("row")
+    assert rows.count() > 10
+    rows.nth(1).get_by_role("button").click()
+    expect(page).not_to_have_url(re.compile(re.escape(f"span={begin}-{end}")))
+    page.get_by_role("button", name="Clear").click()
+    expect(page).not_to_have_url(re.compile("span="))
+
+
+def test_a_span_without_samples_of_the_type_says_so_and_a_bad_one_too(shown: Shown, open_page: Open) -> None:
+    page = open_page(f"{shown.page}?span=500-501")
+    expect(page.get_by_text("No cpu samples in this span")).to_be_visible()
+    page = open_page(f"{shown.page}?span=7-3")
+    expect(page.get_by_text("a span that cannot be read")).to_be_visible()
+    page.get_by_role("button", name="Forget it").click()
+    expect(page).not_to_have_url(re.compile("span="))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_heat_map_passes_axe(theme: str, shown: Shown, open_page: Open, axe: str) -> None:
+    page = open_page(f"{shown.page}?theme={theme}&span=1-2&type=wall")
+    assert drawn(page)
+    page.get_by_text("The busiest cells as a table").click()
+    assert violations(page, axe) == []
+
+
+def test_a_phone_shows_all_of_it_without_scrolling_the_page_sideways(shown: Shown, open_page: Open) -> None:
+    page = open_page(f"{shown.page}?span=1-2")
+    page.set_viewport_size({"width": 360, "height": 740})
+    expect(heat(page)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_finger_drags_a_span(shown: Shown, open_page: Open) -> None:
+    page = open_page(shown.page, has_touch=True, is_mobile=True)
+    canvas = heat(page)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    touch = page.context.new_cdp_session(page)
+    y = box["y"] + 100
+    for kind, x in (("touchStart", 60), ("touchMove", 90), ("touchMove", 130), ("touchEnd", 0)):
+        points = [] if kind == "touchEnd" else [{"x": box["x"] + x, "y": y}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    expect(page).to_have_url(re.compile("span="))
+
+
+def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
+    with collector(tmp_path, str(tmp_path / "store"), *QUICK) as served:
+        agent = str(ULID())
+        labels = {"service": "<b>evil</b>", "pod": "<script>pod</script>"}
+        json_type = {"Content-Type": "application/json"}
+
+        def poll(*reports: dict[str, object]) -> Any:
+            body = {
+                "v": 1,
+                "agent": agent,
+                "labels": labels,
+                "ready": True,
+                "hold_seconds": 0,
+                "reports": reports,
+            }
+            return ask(f"{served.url}/api/v1/agents/poll", json.dumps(body).encode(), **json_type)
+
+        poll()
+        capture = started(served, service=labels["service"], seconds=2)
+        eventually("it is ordered", lambda: poll()["orders"])
+        poll({"capture": capture, "state": "sampling", "samples": 1})
+        header = {
+            "format": 1,
+            "id": str(ULID()),
+            "labels": {**labels, "capture": capture},
+            "start_ns": time.time_ns() - 10**9,
+            "duration_ns": 10**9,
+            "period_ns": 10**7,
+        }
+        window = f"# {json.dumps(header)}\nmain;total 3\n".encode()
+        ask(f"{served.url}/api/v1/windows", window, **{"Content-Type": "application/vnd.sidelight.windows"})
+        for pid in (1, 2):
+            recording = {
+                "v": 1,
+                "capture": capture,
+                "agent": agent,
+                "labels": labels,
+                "pid": pid,
+                "start_ns": time.time_ns(),
+                "period_us": 10_000,
+                "dropped": 0,
+                "frames": list(HOSTILE),
+                "stacks": [[0, 1, 2]],
+                "threads": [{"name": "<i>", "at_us": [0, 10_000], "stack": [0, 0], "state": [1, 1]}],
+            }
+            path = f"{served.url}/api/v1/captures/{capture}/recordings/{agent}-{pid}"
+            body = zstandard.ZstdCompressor().compress(json.dumps(recording).encode())
+            ask(path, body, "PUT", **json_type, **{"Content-Encoding": "zstd"})
+        done = {"capture": capture, "state": "done", "samples": 3, "windows": 1, "recordings": 2}
+        eventually("it is over", lambda: poll(done) and ended(served, capture))
+        page = open_page(f"{served.url}/captures/{capture}?span=0-2")
+        assert "<img src=x" in drawn(page)
+        process = page.get_by_label("Process")
+        expect(process.get_by_role("option").nth(1)).to_have_text("<script>pod</script> 1")
+        process.select_option(index=2)
+        expect(page).to_have_url(re.compile(rf"recording={agent}-2"))
+        expect(page.get_by_text("2 samples · sampled time")).to_be_visible()

@@ -1,0 +1,93 @@
+/** A capture as the collector tells it: samples by second, and by step within the second, in columns. */
+export interface OffsetsAnswer {
+  readonly start: number;
+  readonly seconds: number;
+  readonly step_ms: number;
+  readonly second: readonly number[];
+  readonly bucket: readonly number[];
+  readonly samples: readonly number[];
+  readonly sampled: readonly number[];
+  readonly recordings: readonly { readonly name: string; readonly pid: number; readonly labels: Readonly<Record<string, string>>; readonly dropped: number }[];
+}
+
+/**
+ * The cells by number: the number of a cell is the second times the rows plus its row, so that cells are numbered in the
+ * order of time and a span of time is a run of them. Row 0 begins with the second.
+ */
+export interface Grid {
+  readonly columns: number;
+  readonly rows: number;
+  readonly step: number;
+  readonly samples: Uint32Array;
+  readonly sampled: Uint32Array;
+  readonly most: number;
+}
+
+/** Cells, both ends included. */
+export type Span = readonly [first: number, last: number];
+
+export function gridOf(answer: OffsetsAnswer): Grid {
+  const rows = Math.round(1000 / answer.step_ms);
+  const samples = new Uint32Array(answer.seconds * rows);
+  const sampled = new Uint32Array(answer.seconds * rows);
+  let most = 0;
+  answer.second.forEach((second, i) => {
+    const cell = second * rows + answer.bucket[i];
+    samples[cell] = answer.samples[i];
+    sampled[cell] = answer.sampled[i];
+    most = Math.max(most, answer.samples[i]);
+  });
+  return { columns: answer.seconds, rows, step: answer.step_ms, samples, sampled, most };
+}
+
+const decimal = (ms: number): string => String(Math.round(ms) / 1000);
+
+export const spanText = (grid: Grid, [a, b]: Span): string =>
+  `${decimal(Math.min(a, b) * grid.step)}-${decimal((Math.max(a, b) + 1) * grid.step)}`;
+
+/** Microseconds [from, until) of a span as it is written; null for what is none. */
+export function readSpan(text: string): readonly [number, number] | null {
+  const found = /^(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)$/.exec(text);
+  if (!found) return null;
+  const [from, until] = [Math.round(Number(found[1]) * 1e6), Math.round(Number(found[2]) * 1e6)];
+  return from < until ? [from, until] : null;
+}
+
+/** The cells that a span of time touches. */
+export function cellsOf(grid: Grid, span: readonly [number, number]): Span {
+  const step = grid.step * 1000;
+  const within = (cell: number) => Math.max(0, Math.min(grid.samples.length - 1, cell));
+  return [within(Math.floor(span[0] / step)), within(Math.ceil(span[1] / step) - 1)];
+}
+
+/** Where arrow keys and their likes lead from a cell; null for other keys. */
+export function step(grid: Grid, cell: number, key: string): number | null {
+  const last = grid.samples.length - 1;
+  const to = { ArrowUp: cell + 1, ArrowDown: cell - 1, ArrowRight: cell + grid.rows, ArrowLeft: cell - grid.rows, Home: 0, End: last }[key];
+  return to === undefined ? null : to < 0 || to > last ? cell : to;
+}
+
+/** The cells with the most samples of the type, the most first. */
+export function busiest(grid: Grid, most: number): number[] {
+  const cells: number[] = [];
+  grid.samples.forEach((samples, cell) => { if (samples > 0) cells.push(cell); });
+  return cells.sort((a, b) => grid.samples[b] - grid.samples[a] || a - b).slice(0, most);
+}
+
+/** How wide columns and how high rows are drawn in so much room, in whole pixels. */
+export function sizes(grid: Grid, width: number): { readonly column: number; readonly row: number } {
+  return {
+    column: Math.max(3, Math.min(48, Math.floor(width / Math.max(grid.columns, 1)))),
+    row: Math.max(2, Math.min(12, Math.floor(300 / grid.rows))),
+  };
+}
+
+export const GUTTER = 54;
+export const FOOT = 18;
+
+/** The cell at a point of the picture, the nearest one where the point is beside it. */
+export function cellAt(grid: Grid, size: { readonly column: number; readonly row: number }, x: number, y: number): number {
+  const second = Math.max(0, Math.min(grid.columns - 1, Math.floor((x - GUTTER) / size.column)));
+  const row = Math.max(0, Math.min(grid.rows - 1, grid.rows - 1 - Math.floor(y / size.row)));
+  return second * grid.rows + row;
+}
