@@ -238,8 +238,8 @@ function Exactly({ span, longest }: { span: readonly [number, number] | null; lo
 }
 
 function Picked({ path, from, until, start }: { path: string; from: number; until: number; start: number }) {
-  const { type, recording, lines, nodes } = place.value;
-  const asked = useAnswer<PickedAnswer>(apiUrl(`${path}/flamegraph`, { type, recording, from_us: String(from), until_us: String(until), lines: lines ? "1" : "0", nodes }));
+  const { type, recording, by, nodes } = place.value;
+  const asked = useAnswer<PickedAnswer>(apiUrl(`${path}/flamegraph`, { type, recording, from_us: String(from), until_us: String(until), lines: by === "line" ? "1" : "0", nodes }));
   return (
     <>
       <h4>{from / 1e6} to {until / 1e6} s: {seconds((until - from) / 1e6)} from {zoned(start + Math.floor(from / 1e6))}</h4>
