@@ -1,11 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { inline } from "./build/inline.ts";
+import { JSX } from "./build/jsx.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The page that exports are made of: one file, its place in the `#` of its address. */
 export default defineConfig({
+  oxc: JSX,
   base: "./",
   publicDir: false,
   resolve: { alias: [{ find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") }] },

@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
 /** Whose code the pages are made of, apart from our own. */
-const SHIPPED = ["@preact/signals", "@preact/signals-core", "preact", "speedscope"];
+const SHIPPED = ["preact", "speedscope"];
 const COMPRESSED = new Set([".js", ".css", ".svg", ".wasm", ".json"]);
 
 /**

@@ -4,7 +4,7 @@ import type { Plugin } from "vite";
 import { licence } from "./finish.ts";
 
 /** Whose code the page is made of, apart from our own. */
-const SHIPPED = ["@preact/signals", "@preact/signals-core", "preact"];
+const SHIPPED = ["preact"];
 
 /** Puts the script and the style of a page into it, allowed by their hashes and nothing else, and says its size. */
 export function inline(modules: string): Plugin {

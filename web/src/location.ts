@@ -1,4 +1,4 @@
-import { computed, signal } from "@preact/signals";
+import { computed, signal } from "./signals.ts";
 import { formatPlace, parsePlace, type Place } from "./url.ts";
 
 /** The path prefix the collector serves this page under, ending in a slash. */
@@ -10,8 +10,8 @@ export const OFFLINE: boolean = false;
 const address = signal(window.location.pathname + window.location.search);
 
 /** Where the browser is. Pages read this and nothing else. */
-export const place = computed<Place>(() => {
-  const at = new URL(address.value, window.location.origin);
+export const place = computed<string, Place>(() => address.value, (text) => {
+  const at = new URL(text, window.location.origin);
   return parsePlace(at.pathname.slice(PREFIX.length - 1), at.search);
 });
 

@@ -2,6 +2,7 @@ import { render } from "preact";
 import { askAhead } from "./ahead.ts";
 import { App } from "./app.tsx";
 import { followHistory } from "./location.ts";
+import { drawn } from "./signals.ts";
 import "./styles/tokens.css";
 import "./styles/page.css";
 import "./styles/parts.css";
@@ -15,4 +16,5 @@ import "./styles/states.css";
 
 askAhead();
 followHistory();
-render(<App />, document.getElementById("app") as HTMLElement);
+const app = document.getElementById("app") as HTMLElement;
+drawn(() => render(<App />, app));

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "../signals.ts";
 import { otherBuild, pause } from "../waiting.ts";
 
 /** Whether somebody answers, for the whole page: where one question finds nobody, the others wait with it. */

@@ -1,4 +1,4 @@
-import { computed, signal } from "@preact/signals";
+import { computed, signal } from "../signals.ts";
 import { formatPlace, parsePlace, type Page, type Place, type ProfileType } from "../url.ts";
 
 /**
@@ -9,12 +9,12 @@ export const PREFIX = "";
 export const OFFLINE: boolean = true;
 
 const fragment = signal(window.location.hash);
-const fixed = signal<{ page: Page; type: ProfileType }>({ page: "service", type: "cpu" });
+let fixed: { page: Page; type: ProfileType } = { page: "service", type: "cpu" };
 
-export const place = computed<Place>(() => ({ ...parsePlace("/", `?${fragment.value.slice(1)}`), ...fixed.value }));
+export const place = computed<string, Place>(() => fragment.value, (text) => ({ ...parsePlace("/", `?${text.slice(1)}`), ...fixed }));
 
-/** What the file holds: a profile or a comparison, of one type. */
-export const begin = (page: Page, type: ProfileType): void => void (fixed.value = { page, type });
+/** What the file holds: a profile or a comparison, of one type. Said before anything is drawn. */
+export const begin = (page: Page, type: ProfileType): void => void (fixed = { page, type });
 
 export const href = (to: Place): string => `#${formatPlace({ ...to, type: "cpu" }).split("?")[1] ?? ""}`;
 

@@ -12,6 +12,7 @@ import { Functions } from "../parts/functions.tsx";
 import { KEYS } from "../parts/help.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { apart } from "../selectors.ts";
+import { drawn } from "../signals.ts";
 import { theme } from "../theme.ts";
 import { rangeName } from "../times.ts";
 import type { ProfileType, ViewName } from "../url.ts";
@@ -112,7 +113,7 @@ carried().then(
   (found) => {
     begin(found.flame.sides.length === 2 ? "compare" : "service", found.about.type);
     app.replaceChildren();
-    render(<Page {...found} />, app);
+    drawn(() => render(<Page {...found} />, app));
   },
   () => {
     app.replaceChildren();

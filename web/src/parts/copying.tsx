@@ -1,5 +1,5 @@
-import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { signal } from "../signals.ts";
 
 const offered = signal<string | null>(null);
 const announced = signal("");

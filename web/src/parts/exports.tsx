@@ -1,9 +1,9 @@
-import { signal } from "@preact/signals";
 import { apiUrl, failureOf, type Failure } from "../api/ask.ts";
 import { epoch, type Side } from "../api/answers.ts";
 import { commandLine, curl, pinned, type Question } from "../commands.ts";
 import { place, PREFIX } from "../location.ts";
 import { count } from "../numbers.ts";
+import { signal } from "../signals.ts";
 import { absolute, rfc3339 } from "../times.ts";
 import { formatPlace, type Place } from "../url.ts";
 import { copy, CopyButton } from "./copying.tsx";

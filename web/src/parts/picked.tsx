@@ -1,10 +1,10 @@
-import { signal } from "@preact/signals";
 import { epoch, type VersionRow } from "../api/answers.ts";
 import type { Span } from "../charts/timeline.ts";
 import { change, place, visit } from "../location.ts";
 import { plural, seconds } from "../numbers.ts";
 import { sideName } from "../selectors.ts";
 import { sideOfTime } from "../sides.ts";
+import { signal } from "../signals.ts";
 import { rangeName, rfc3339, zoned, type Range } from "../times.ts";
 import { onPage, type Place } from "../url.ts";
 import { Link } from "./basics.tsx";
