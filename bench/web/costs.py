@@ -1,10 +1,10 @@
-"""What one flame graph costs the main thread, at 100k and 500k nodes, in headless Chromium, as a Markdown table.
+"""What one flame graph costs the main thread, at 100k and 500k nodes in headless Chromium, as a table.
 
     cd bench/web && npm ci && npm run build && python costs.py
 
-Milliseconds, the median of five fresh pages: reading the answer's text, its columns, what is added up from them, the same
-upside down, the first paint, a click's zoom; then for a wheel that zooms and pans, the work of a frame and the time
-from one frame to the next.
+Milliseconds, the median of five fresh pages: reading the answer's text, its columns, what is added up
+from them, the same upside down, the first paint, a click's zoom; then for a wheel that zooms and pans,
+the work of a frame and the time from one frame to the next.
 """
 
 from __future__ import annotations

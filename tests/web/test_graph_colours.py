@@ -20,7 +20,8 @@ main (app.py);wait (selectors.py);[idle] 40
 
 
 def legend(page: Page, name: str) -> list[str]:
-    return [" ".join(text.split()) for text in page.get_by_role("list", name=name).get_by_role("listitem").all_inner_texts()]
+    entries = page.get_by_role("list", name=name).get_by_role("listitem")
+    return [" ".join(text.split()) for text in entries.all_inner_texts()]
 
 
 def channels(fill: str) -> tuple[int, int, int]:

@@ -35,10 +35,11 @@ def shown(page: Page) -> tuple[float, float]:
     whole, frame = minimap(page).bounding_box(), page.locator(".minimap-frame").bounding_box()
     assert whole
     assert frame
-    return (frame["x"] - whole["x"]) / whole["width"], (frame["x"] + frame["width"] - whole["x"]) / whole["width"]
+    left = (frame["x"] - whole["x"]) / whole["width"]
+    return left, left + frame["width"] / whole["width"]
 
 
-def test_the_wheel_with_ctrl_zooms_around_the_pointer_and_leaves_no_history(shop: str, open_page: Open) -> None:
+def test_the_wheel_with_ctrl_zooms_around_the_pointer(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     before, address = widths(page), page.url
     middle = box(page, "query")["x"] + box(page, "query")["width"] / 2
@@ -92,7 +93,7 @@ def test_a_drag_pans_what_is_zoomed_and_is_no_click(shop: str, open_page: Open) 
     assert page.url == address
 
 
-def test_a_click_after_a_wheel_goes_to_the_frame_and_back_forgets_the_wheel(shop: str, open_page: Open) -> None:
+def test_a_click_after_a_wheel_goes_to_the_frame_and_back_to_the_whole(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     whole = outline(page)
     wheel(page, "query", 2)
@@ -155,7 +156,9 @@ def test_the_minimap_shows_moves_and_widens_the_part_in_view(shop: str, open_pag
     eventually("it is wider", lambda: shown(page) == pytest.approx((0.35, 0.9), abs=0.02))
     drag(0.05, 0.2)
     eventually("another part", lambda: shown(page) == pytest.approx((0.05, 0.2), abs=0.02))
-    assert outline(page) == ["0 total", "1 main (app.py)", "2 handle (shop/views.py)", "3 cached (shop/cache.py)"]
+    assert [line[2:] for line in outline(page)] == [
+        "total", "main (app.py)", "handle (shop/views.py)", "cached (shop/cache.py)",
+    ]  # fmt: skip
 
 
 def test_the_minimap_is_worked_by_keys(shop: str, open_page: Open) -> None:
@@ -235,6 +238,7 @@ def test_the_canvas_has_the_pixels_of_the_screen(shop: str, open_page: Open, rat
 
 
 def fingers(page: Page) -> CDPSession:
+    page.wait_for_load_state("networkidle")
     return page.context.new_cdp_session(page)
 
 
@@ -255,9 +259,9 @@ def test_a_tap_selects_and_docks_and_a_second_tap_zooms(shop: str, open_page: Op
 
 def test_two_fingers_zoom_and_one_pans(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
+    session = fingers(page)
     before = widths(page)
     x, y = point(page, "query")
-    session = fingers(page)
     touch(session, "touchStart", (x - 20, y), (x + 20, y))
     for apart in (30, 40, 60, 80):
         touch(session, "touchMove", (x - apart, y), (x + apart, y))
@@ -275,11 +279,16 @@ def test_two_fingers_zoom_and_one_pans(shop: str, open_page: Open) -> None:
 
 def test_a_finger_down_scrolls_the_page(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
+    session = fingers(page)
     x, y = point(page, "main")
     top = page.evaluate("scrollY")
-    session = fingers(page)
+    assert top > 0
+    page.evaluate("addEventListener('pointercancel', () => { window.given = true })")
     touch(session, "touchStart", (x, y))
-    for down in (20, 60, 100, 140):
+    touch(session, "touchMove", (x, y + 20))
+    touch(session, "touchMove", (x, y + 60))
+    page.wait_for_function("window.given")
+    for down in (100, 140, 180):
         touch(session, "touchMove", (x, y + down))
     touch(session, "touchEnd")
     page.wait_for_function("top => scrollY < top", arg=top)
@@ -287,8 +296,8 @@ def test_a_finger_down_scrolls_the_page(shop: str, open_page: Open) -> None:
 
 def test_a_long_press_opens_the_menu_and_is_no_tap(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
-    x, y = point(page, "query")
     session = fingers(page)
+    x, y = point(page, "query")
     touch(session, "touchStart", (x, y))
     expect(page.get_by_role("menu")).to_be_visible()
     touch(session, "touchEnd")

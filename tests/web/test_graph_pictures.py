@@ -29,7 +29,7 @@ DRAWN = Path(__file__).parent / "drawn"
 WRITE = "WRITE_DRAWN" in os.environ
 
 MOST_DIFFERENT = 0.005
-"""The part of the pixels that may differ: letters have other edges with another version of the font's renderer."""
+"""The part of the pixels that may differ: letters have other edges with another renderer of fonts."""
 AS_GOOD_AS_EQUAL = 24
 """A colour channel may be this far off, of 255, before its pixel counts as different."""
 
@@ -41,9 +41,13 @@ main (app.py);serve (shop/views.py);dump (json/encoder.py);[gil] 20
 main (app.py);select (selectors.py);[idle] 90
 main (app.py);select (selectors.py) 2
 """
+LOOPS = """\
+main (a.py);walk (t.py);walk (t.py);walk (t.py);leaf (t.py) 7
+main (a.py);walk (t.py) 3
+"""
 PRICES = "".join(
-    f"main (app.py);price{first} (shop/prices.py);rule{second} (shop/rules.py);apply{(first * second) % 5} (django/db.py) "
-    f"{1 + (first * 7 + second * 3) % 11}\n"
+    f"main (app.py);price{first} (shop/prices.py);rule{second} (shop/rules.py);"
+    f"apply{(first * second) % 5} (django/db.py) {1 + (first * 7 + second * 3) % 11}\n"
     for first in range(12)
     for second in range(9)
 )
@@ -76,7 +80,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             windows("shop", "v2", AFTER),
             windows("states", "1", STATES),
             windows("prices", "1", PRICES),
-            windows("loops", "1", "main (a.py);walk (t.py);walk (t.py);walk (t.py);leaf (t.py) 7\nmain (a.py);walk (t.py) 3\n"),
+            windows("loops", "1", LOOPS),
         )
         yield running.url
 
@@ -107,7 +111,8 @@ COMPARED = """async ([one, other, near]) => {
     const canvas = new OffscreenCanvas(image.width, image.height);
     const context = canvas.getContext('2d', {willReadFrequently: true});
     context.drawImage(image, 0, 0);
-    return {size: [image.width, image.height], data: context.getImageData(0, 0, image.width, image.height).data};
+    const {width, height} = image;
+    return {size: [width, height], data: context.getImageData(0, 0, width, height).data};
   };
   const [a, b] = [await read(one), await read(other)];
   let different = 0;
@@ -140,7 +145,7 @@ def test_a_graph_looks_as_it_did(stand: str, open_page: Open, chromium: Browser,
     assert found["different"] <= MOST_DIFFERENT
 
 
-def test_the_comparison_of_pictures_sees_small_changes(stand: str, open_page: Open, chromium: Browser) -> None:
+def test_comparing_pictures_sees_small_changes(stand: str, open_page: Open, chromium: Browser) -> None:
     """One frame selected, one hue, one theme: each is more than what may differ."""
     page = open_page(stand + PICTURES["package-light"])
     before = painted(page)
