@@ -83,7 +83,7 @@ def open_page(chromium: Browser, serve: Serve) -> Iterator[Open]:
             if message.type in ("error", "warning") and not (expected and expected in message.text):
                 wrong.append(f"{message.type}: {message.text}")
 
-        context = chromium.new_context(viewport={"width": 1280, "height": 900}, **options)  # type: ignore[arg-type]
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)

@@ -44,3 +44,18 @@ def hover(page: Page, name: str, which: int = 0) -> str:
     tooltip = graph(page, which).locator(".flame-tooltip")
     tooltip.wait_for()
     return tooltip.inner_text()
+
+
+def point(page: Page, name: str, which: int = 0) -> tuple[float, float]:
+    """The middle of a box, in the window, once it is in view there."""
+    canvas = graph(page, which).locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    area = canvas.bounding_box()
+    assert area
+    target = box(page, name, which)
+    return area["x"] + target["x"] + target["width"] / 2, area["y"] + (target["level"] + 0.5) * ROW_PIXELS
+
+
+def widths(page: Page, which: int = 0) -> dict[str, float]:
+    """How many pixels wide each box is, by its name without the file."""
+    return {each["name"].split(" (")[0]: each["width"] for each in boxes(page, which)}

@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changeColour, frameColour, inkOn, NEUTRAL } from "../src/flame/colour.ts";
-import { boxAt, layout, MARK_PIXELS } from "../src/flame/layout.ts";
+import { boxAt, Layout, MARK_PIXELS } from "../src/flame/layout.ts";
 import { frameParts, packageOf } from "../src/flame/packages.ts";
 import { countBefore } from "../src/flame/reading.ts";
-import { pathTo, shapeOf, totals } from "../src/flame/tree.ts";
+import { pathTo, shapeOf, totals, type Shape } from "../src/flame/tree.ts";
 import { grow, randomStacks, seeds } from "./stacks.ts";
+
+/** The boxes of the subtree of `focus`. */
+function layout(level: Int32Array, shape: Shape, total: Float64Array, focus: number, pixels: number, marks: Uint32Array | null) {
+  const made = new Layout(level, shape, total);
+  return made.place(made.rangeOf(focus), pixels, marks, focus);
+}
 
 test("each box is as wide as its part of what is zoomed into, inside its caller", () => {
   for (const seed of seeds(100)) {

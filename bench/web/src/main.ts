@@ -5,7 +5,7 @@ import { FlameGraph } from "@grafana/flamegraph";
 import { FlameChart } from "flame-chart-js";
 import { createElement } from "react";
 import { createRoot } from "react-dom/client";
-import { plainLook } from "../../../web/src/flame/pictures.ts";
+import { lookOf } from "../../../web/src/flame/looks.ts";
 import { read } from "../../../web/src/flame/reading.ts";
 import { treeOf } from "../../../web/src/flame/tree.ts";
 import { FlameView } from "../../../web/src/flame/view.ts";
@@ -35,13 +35,12 @@ const contenders: Record<string, Contender> = {
   sidelight: (root) => {
     const wire = columns(root);
     const nothing = () => undefined;
-    const view = new FlameView(host, { zoom: nothing, select: nothing, hover: nothing });
+    const view = new FlameView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
     const picture = () => {
       const tree = treeOf(wire);
       const reading = read(tree, [1], { invert: false, collapse: false, norm: "rate" });
-      const look = plainLook(tree.names);
       return {
-        tree, shape: reading.shape, total: reading.total, look: (node: number) => look(tree.name[node]),
+        tree, shape: reading.shape, total: reading.total, look: lookOf(reading, 0, "package"),
         describe: () => ({ title: "", rows: [] }), hit: null, marksBefore: null, focus: 0, label: "",
       };
     };

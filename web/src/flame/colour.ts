@@ -1,5 +1,6 @@
 import type { Change } from "./compare.ts";
 import { hash } from "./focus.ts";
+import { groupOf } from "./groups.ts";
 import { frameParts, packageOf } from "./packages.ts";
 
 /** A colour as 0xRRGGBB. */
@@ -7,16 +8,40 @@ export type Rgb = number;
 
 /**
  * A frame's colour: its package gives the hue, its function the shade, so one symbol always has one
- * colour. The standard library is kept pale; frames without a file (`total`, `(other)`) are grey.
+ * colour. Application code is strong, third-party code softer, the standard library pale; frames without
+ * a file (`total`, `(other)`) are grey.
  */
 export function frameColour(text: string): Rgb {
-  const owner = packageOf(text);
-  if (owner.kind === "none") return hsl(240, 0.03, 0.72);
-  const hue = HUES[Math.floor(spread(hash(owner.name, 7)) * HUES.length)];
+  const group = groupOf(text);
+  if (group === "no file") return hsl(240, 0.03, 0.72);
+  const hue = HUES[Math.floor(spread(hash(packageOf(text).name, 7)) * HUES.length)];
   const shade = spread(hash(frameParts(text).function, 11));
-  if (owner.kind === "stdlib") return hsl(205 + hue / 12, 0.16, 0.7 + shade * 0.1);
-  return hsl(hue, 0.58, 0.64 + shade * 0.12);
+  if (group === "standard library") return hsl(205 + hue / 12, 0.16, 0.72 + shade * 0.1);
+  return group === "application" ? hsl(hue, 0.66, 0.61 + shade * 0.12) : hsl(hue, 0.4, 0.7 + shade * 0.09);
 }
+
+/** Idle is pale, so that it never reads as work; running to holding the GIL goes from light and warm to dark and cold. */
+export const STATE_COLOURS = { idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0 } as const;
+
+/** The mixture of three states by their parts of a frame's time. */
+export function stateColour(idle: number, running: number, gil: number): Rgb {
+  const whole = idle + running + gil;
+  if (whole <= 0) return NEUTRAL;
+  let mixed = 0;
+  for (const shift of [16, 8, 0]) {
+    const channel = (colour: Rgb) => (colour >> shift) & 255;
+    const { idle: i, running: r, gil: g } = STATE_COLOURS;
+    mixed |= Math.round((channel(i) * idle + channel(r) * running + channel(g) * gil) / whole) << shift;
+  }
+  return mixed;
+}
+
+/** From pale over orange to dark red: lighter and darker tell it without hue. Steps, so that few colours are drawn. */
+export const HEAT: readonly Rgb[] = Array.from({ length: 33 }, (_, at) =>
+  (at < 16 ? mix(0xf4ede0, 0xee8f3d, at / 16) : mix(0xee8f3d, 0x7d1028, (at - 16) / 16)));
+
+/** The heat of a part of the hottest; its root, because few frames have most of the time. */
+export const heatColour = (part: number): Rgb => HEAT[Math.round(Math.sqrt(Math.min(Math.max(part, 0), 1)) * 32)];
 
 /** Hues that stay apart from each other and from the pale blue of the standard library. */
 const HUES = [12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334];

@@ -63,13 +63,18 @@ export class Growth {
         levels.push(depth + 1);
       }
     }
-    const pick = (column: readonly number[]) => Float64Array.from(order, (node) => column[node]);
+    // Loops: a callback for each of half a million nodes takes three times as long.
+    const pick = <Column extends Int32Array | Float64Array>(from: readonly number[], to: Column): Column => {
+      for (let i = 0; i < count; i++) to[i] = from[order[i]];
+      return to;
+    };
+    const sums = (columns: readonly number[][]) => columns.map((column) => pick(column, new Float64Array(count)));
     return {
       names: this.names,
       level,
-      name: Int32Array.from(order, (node) => this.name[node]),
-      self: this.self.map(pick),
-      samples: this.samples.map(pick),
+      name: pick(this.name, new Int32Array(count)),
+      self: sums(this.self),
+      samples: sums(this.samples),
     };
   }
 

@@ -48,32 +48,64 @@ interface Climb {
   readonly atLeast: number;
 }
 
+/**
+ * Hands weights up, group by group. A group is a box of the new tree and a run of `start`, each with the frame its way
+ * has reached; its callers are told apart by sorting the run in place, for lists of lists of half a million starts
+ * take longer to make than to read.
+ */
 function climb(growth: Growth, tree: Tree, { parent, starts, reached, self, samples, weight, atLeast }: Climb): void {
+  const start = Int32Array.from(starts);
+  const frame = Int32Array.from(reached);
+  const nextStart = new Int32Array(start.length);
+  const nextFrame = new Int32Array(start.length);
+  const names = tree.names.length;
+  const turnOf = new Int32Array(names);
+  const size = new Int32Array(names);
+  const place = new Int32Array(names);
+  const heavy = new Float64Array(names);
+  const callers = new Int32Array(names);
   let whole = 0;
-  for (const start of starts) whole += weight[start];
-  const keep = (box: number, start: number) => {
-    for (let side = 0; side < self.length; side++) growth.add(box, side, self[side][start], samples[side][start]);
+  for (let i = 0; i < start.length; i++) whole += weight[start[i]];
+  const keep = (box: number, node: number) => {
+    for (let side = 0; side < self.length; side++) growth.add(box, side, self[side][node], samples[side][node]);
   };
-  // A group is (box in the new tree, starts in it, the frame each one's path has reached).
-  const pending: { box: number; start: readonly number[]; reached: readonly number[] }[] = [{ box: 0, start: starts, reached }];
-  for (let group = pending.pop(); group; group = pending.pop()) {
-    const byName = new Map<number, { start: number[]; reached: number[]; weight: number }>();
-    for (let i = 0; i < group.start.length; i++) {
-      const frame = group.reached[i];
-      if (frame <= 0) {
-        keep(group.box, group.start[i]);
+  const pending = [{ box: 0, from: 0, until: start.length }];
+  for (let group = pending.pop(), turn = 1; group; group = pending.pop(), turn++) {
+    let found = 0;
+    for (let i = group.from; i < group.until; i++) {
+      if (frame[i] <= 0) {
+        keep(group.box, start[i]);
         continue;
       }
-      let above = byName.get(tree.name[frame]);
-      if (!above) byName.set(tree.name[frame], (above = { start: [], reached: [], weight: 0 }));
-      above.start.push(group.start[i]);
-      above.reached.push(parent[frame]);
-      above.weight += weight[group.start[i]];
+      const name = tree.name[frame[i]];
+      if (turnOf[name] !== turn) {
+        turnOf[name] = turn;
+        size[name] = 0;
+        heavy[name] = 0;
+        callers[found++] = name;
+      }
+      size[name]++;
+      heavy[name] += weight[start[i]];
     }
-    for (const [name, above] of byName) {
+    let end = group.from;
+    for (let at = 0; at < found; at++) {
+      place[callers[at]] = end;
+      end += size[callers[at]];
+    }
+    for (let i = group.from; i < group.until; i++) {
+      if (frame[i] <= 0) continue;
+      const to = place[tree.name[frame[i]]]++;
+      nextStart[to] = start[i];
+      nextFrame[to] = parent[frame[i]];
+    }
+    start.set(nextStart.subarray(group.from, end), group.from);
+    frame.set(nextFrame.subarray(group.from, end), group.from);
+    for (let at = 0; at < found; at++) {
+      const name = callers[at];
       const box = growth.append(group.box, name);
-      if (above.weight >= whole * atLeast) pending.push({ box, start: above.start, reached: above.reached });
-      else for (const start of above.start) keep(box, start);
+      const from = place[name] - size[name];
+      if (heavy[name] >= whole * atLeast) pending.push({ box, from, until: place[name] });
+      else for (let i = from; i < place[name]; i++) keep(box, start[i]);
     }
   }
 }

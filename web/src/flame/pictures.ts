@@ -1,9 +1,7 @@
 import { microseconds, percent, plural, short, signedPercent } from "../numbers.ts";
-import { changeColour, css, frameColour, NEUTRAL, type Rgb } from "./colour.ts";
+import { changeColour, NEUTRAL } from "./colour.ts";
 import type { Change, Norm } from "./compare.ts";
 import type { Look } from "./draw.ts";
-import { colourText } from "./merge.ts";
-import { packageOf } from "./packages.ts";
 import { changeAt, type Reading } from "./reading.ts";
 import type { Description } from "./tooltip.ts";
 
@@ -20,16 +18,6 @@ export function changeWords(change: Change): string {
 export function normalised(us: number, divisor: number, norm: Norm): string {
   if (divisor <= 0) return "no samples";
   return norm === "rate" ? `${short((us / divisor) * 1000)} ms/s` : percent(us / divisor, 2);
-}
-
-/** Colours by package; one shade a function. */
-export function plainLook(names: readonly string[], by?: "file" | "package"): (name: number) => Look {
-  const known = new Map<number, Look>();
-  return (name) => {
-    let look = known.get(name);
-    if (!look) known.set(name, (look = { fill: frameColour(colourText(names[name], by)), label: names[name], hatch: "" }));
-    return look;
-  };
 }
 
 /** Colours by change. With `quiet` what is within noise has no name, so that the changes stand out. */
@@ -66,6 +54,11 @@ export function describe(reading: Reading, norm: Norm, node: number): Descriptio
     rows.push([`${what}total`, `${rate}${percent(share, 2)} · ${microseconds(us[side][node])} · ${plural(samples[side][node], "sample")}`]);
     rows.push([`${what}self`, `${microseconds(tree.self[side][node])} · ${plural(tree.samples[side][node], "sample")}`]);
   }
+  for (const [side, { idle, running, gil }] of (reading.states ?? []).entries()) {
+    const whole = idle[node] + running[node] + gil[node];
+    const part = (us: number) => percent(whole > 0 ? us / whole : 0);
+    rows.push([`${us.length > 1 ? `${"AB"[side]} ` : ""}states`, `idle ${part(idle[node])} · running ${part(running[node])} · GIL ${part(gil[node])}`]);
+  }
   if (us.length === 2) rows.push(["change", changeWords(changeAt(reading, node))]);
   rows.push(["depth", String(tree.level[node])]);
   return { title, rows };
@@ -73,31 +66,3 @@ export function describe(reading: Reading, norm: Norm, node: number): Descriptio
 
 export const sentence = ({ title, rows }: Description): string =>
   `${title.slice(0, 200)}: ${rows.map(([name, value]) => `${name} ${value.replaceAll(" · ", ", ")}`).join("; ")}.`;
-
-export interface LegendEntry {
-  readonly name: string;
-  readonly colour: string;
-  readonly share: number;
-}
-
-/** The packages in which most of a subtree's time was spent, widest first. */
-export function packageLegend(reading: Reading, top: number, most: number): LegendEntry[] {
-  const { tree, shape } = reading;
-  const spent = new Map<string, { us: number; fill: Rgb }>();
-  let whole = 0;
-  const texts = tree.names.map((name) => colourText(name, tree.by));
-  const packageByName = texts.map((text) => packageOf(text).name);
-  for (let i = top; i < shape.end[top]; i++) {
-    const us = tree.self.reduce((all, self) => all + self[i], 0);
-    if (us === 0) continue;
-    whole += us;
-    const owner = packageByName[tree.name[i]];
-    const entry = spent.get(owner);
-    if (entry) entry.us += us;
-    else spent.set(owner, { us, fill: frameColour(texts[tree.name[i]]) });
-  }
-  return [...spent]
-    .sort((a, b) => b[1].us - a[1].us)
-    .slice(0, most)
-    .map(([name, { us, fill }]) => ({ name: name === "" ? "(other) and frames without a file" : name, colour: css(fill), share: whole > 0 ? us / whole : 0 }));
-}

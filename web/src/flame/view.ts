@@ -1,95 +1,97 @@
 import { css, type Rgb } from "./colour.ts";
-import { draw, FONT, ROW_PIXELS, type Look, type Scene } from "./draw.ts";
-import { boxAt, layout, type Boxes } from "./layout.ts";
-import { Tooltip, type Description } from "./tooltip.ts";
-import type { Shape, Tree } from "./tree.ts";
+import { Camera, zoomed } from "./camera.ts";
+import { draw, FONT, Inks, ROW_PIXELS, type Scene } from "./draw.ts";
+import { Gestures } from "./gestures.ts";
+import { boxAt, boxOf, Layout, type Boxes, type Range } from "./layout.ts";
+import { Minimap } from "./minimap.ts";
+import type { Answers, DrawnBox, InView, Picture } from "./picture.ts";
+import { Tooltip } from "./tooltip.ts";
 import { walk, type Step } from "./walk.ts";
 
-/** What a flame graph shows. `total` decides widths; everything is per node of `tree`. */
-export interface Picture {
-  readonly tree: Tree;
-  readonly shape: Shape;
-  readonly total: Float64Array;
-  readonly look: (node: number) => Look;
-  readonly describe: (node: number) => Description;
-  readonly hit: Uint8Array | null;
-  /** `marksBefore[i]` frames that must stay visible lie in front of node i. */
-  readonly marksBefore: Uint32Array | null;
-  readonly focus: number;
-  readonly label: string;
-}
-
-export interface Answers {
-  /** Enter, a click, or Escape (node 0). */
-  zoom(node: number): void;
-  select(node: number): void;
-  hover(node: number): void;
-  /** A person scrolled to this many pixels below the top. */
-  scroll(top: number): void;
-}
-
-/** One entry of the draw list, for tests and for reading a picture without eyes. */
-export interface DrawnBox {
-  readonly name: string;
-  readonly level: number;
-  readonly x: number;
-  readonly width: number;
-  readonly fill: string;
-  readonly hatch: string;
-  readonly hit: boolean;
-}
+export type { Answers, DrawnBox, InView, Picture } from "./picture.ts";
 
 const ARROWS: Record<string, Step> = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 
-/** A flame graph in a host element: one canvas the size of what is in view, inside a scrolling box. */
+/** How long a zoom moves, where motion is welcome. */
+const MOTION_MS = 160;
+
+/** A flame graph in a host element: one canvas the size of what is in view, inside a scrolling box, under a minimap. */
 export class FlameView {
   private readonly scroller = element("div", "flame-scroll");
   private readonly spacer = element("div", "flame-spacer");
   private readonly canvas = document.createElement("canvas");
   private readonly tooltip = new Tooltip();
+  private readonly minimap: Minimap;
   private readonly context: CanvasRenderingContext2D;
   private readonly watch: ResizeObserver;
+  private readonly forget: () => void;
   private readonly characterWidth: number;
   private picture: Picture | null = null;
+  private layout: Layout | null = null;
   private placed: Boxes | null = null;
+  private colours: { readonly inks: Inks; readonly outline: Rgb } | null = null;
+  private size = { width: 0, height: 0, ratio: 0 };
   private selected = 0;
   private hovered = -1;
   private frame = 0;
   private scrolledTo = 0;
+  /** What is on the canvas, and the zoom it moves in. */
+  private range: Range = { from: 0, span: 0 };
+  private motion: { readonly from: Range; start: number } | null = null;
+  private stale = false;
+  private rows = 0;
+  private waiting: PointerEvent | null = null;
+  /** Whether the selection was made by a finger: a second tap on it zooms. */
+  private tapped = false;
 
-  constructor(private readonly host: HTMLElement, private readonly answers: Answers) {
+  constructor(private readonly host: HTMLElement, private readonly answers: Answers, private readonly camera = new Camera()) {
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", "flame graph");
+    this.minimap = new Minimap(
+      (range) => this.look(range),
+      (part) => (this.scroller.scrollTop = part * this.scroller.scrollHeight),
+    );
     this.spacer.append(this.canvas);
     this.scroller.append(this.spacer);
+    // Beside the host: the graph itself stays one canvas.
+    this.host.before(this.minimap.element);
     this.host.append(this.scroller, this.tooltip.element);
     this.context = this.canvas.getContext("2d", { alpha: false }) as CanvasRenderingContext2D;
     this.context.font = FONT;
     this.characterWidth = this.context.measureText("mmmmmmmmmm").width / 10;
     this.scroller.addEventListener("scroll", () => this.scrolled());
-    this.canvas.addEventListener("pointermove", (event) => this.pointAt(event));
-    this.canvas.addEventListener("pointerleave", () => this.hover(-1));
-    this.canvas.addEventListener("click", (event) => this.click(event));
+    new Gestures(this.canvas, {
+      pan: (right, down) => this.pan(right, down),
+      zoom: (x, factor) => this.look(zoomed(this.target(), x / this.size.width, factor)),
+      hover: (event) => this.pointAt(event),
+      leave: () => this.hover(-1),
+      press: (event, byTouch) => this.press(event, byTouch),
+      menu: (x, y, event) => this.menu(this.nodeAt(x, y), event.clientX, event.clientY),
+    });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("focus", () => this.request());
     this.canvas.addEventListener("blur", () => this.request());
-    this.watch = new ResizeObserver(() => this.place());
+    this.forget = camera.listen((smooth) => this.aim(smooth));
+    this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.scroller);
   }
 
   show(picture: Picture): void {
-    const other = this.picture?.tree !== picture.tree;
-    const moved = other || this.picture?.focus !== picture.focus;
+    const before = this.picture;
+    const other = before?.tree !== picture.tree;
+    const moved = other || before?.focus !== picture.focus;
     this.picture = picture;
     this.canvas.setAttribute("aria-label", picture.label);
+    if (other || before.total !== picture.total) this.layout = new Layout(picture.tree.level, picture.shape, picture.total);
     if (moved) this.selected = picture.focus;
     if (other) this.hovered = -1;
-    this.place();
+    if (moved && !other && this.placed) this.aim(true);
+    this.resize();
     if (moved) this.reveal(picture.focus);
   }
 
-  /** Selects a frame from outside (search, the other side) and scrolls it into view. */
+  /** Selects a frame from outside (search, the other side) and brings it into view. */
   select(node: number): void {
     if (node === this.selected) return;
     this.selected = node;
@@ -111,11 +113,18 @@ export class FlameView {
 
   /** Paints again in the host's present colours. */
   repaint(): void {
+    this.colours = null;
     this.request();
   }
 
+  focus(): void {
+    this.canvas.focus({ preventScroll: true });
+  }
+
   boxes(): DrawnBox[] {
-    const { picture, placed } = this;
+    const { picture } = this;
+    this.settle();
+    const placed = this.placed;
     if (!picture || !placed) return [];
     return Array.from(placed.node, (node, i) => {
       const look = picture.look(node);
@@ -131,49 +140,134 @@ export class FlameView {
     });
   }
 
+  /** What a picture file is made of: the boxes in view, where they lie and what they are called. */
+  inView(): InView | null {
+    this.settle();
+    const { picture, placed, scroller, size } = this;
+    return picture && placed && { picture, boxes: placed, width: size.width, top: scroller.scrollTop, height: size.height };
+  }
+
   destroy(): void {
+    this.forget();
     this.watch.disconnect();
     cancelAnimationFrame(this.frame);
+    this.minimap.element.remove();
     this.host.replaceChildren();
   }
 
-  /** Computes the boxes for the present width. */
-  private place(): void {
-    const { picture } = this;
-    const width = this.scroller.clientWidth;
+  /** What is to be in view once nothing moves any more. */
+  private target(): Range {
+    const { picture, layout, camera } = this;
+    if (!picture || !layout) return this.range;
+    return camera.range(layout.rangeOf(picture.focus), picture.total[0]);
+  }
+
+  private look(range: Range): void {
+    const { picture, layout, camera } = this;
+    if (picture && layout && this.size.width > 0) camera.look(range, layout.rangeOf(picture.focus), picture.total[0]);
+  }
+
+  /** Goes to the target: in a motion, or with the next frame. */
+  private aim(smooth: boolean): void {
+    const still = !smooth || matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.motion = still || this.range.span <= 0 || this.target().span <= 0 ? null : { from: this.range, start: 0 };
+    this.stale = true;
+    this.request();
+  }
+
+  /** Ends a motion where it leads: what is asked for is where things will lie. */
+  private settle(): void {
+    if (!this.stale) return;
+    this.motion = null;
+    this.arrange(this.target());
+    this.request();
+  }
+
+  private resize(): void {
+    const { picture, scroller, canvas, context } = this;
+    const width = scroller.clientWidth;
     if (!picture || width === 0) return;
-    this.placed = layout(picture.tree.level, picture.shape, picture.total, picture.focus, width, picture.marksBefore);
-    this.spacer.style.height = `${this.placed.rows * ROW_PIXELS}px`;
-    const height = this.scroller.clientHeight;
+    if (!this.motion) this.arrange(this.target(), width);
+    const height = scroller.clientHeight;
     const ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${height}px`;
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const { size } = this;
+    if (width !== size.width || height !== size.height || ratio !== size.ratio) {
+      this.size = { width, height, ratio };
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    }
     this.paint();
+  }
+
+  /** Computes the boxes of a range. */
+  private arrange(range: Range, width = this.size.width): void {
+    const { picture, layout, spacer } = this;
+    if (!picture || !layout || width === 0) return;
+    this.placed = layout.place(range, width, picture.marksBefore, picture.focus);
+    this.range = range;
+    this.stale = this.motion !== null;
+    // While it moves the graph only grows: a box that shrinks under a pointer would scroll.
+    this.rows = this.stale || this.camera.moved ? Math.max(this.rows, this.placed.rows) : this.placed.rows;
+    const tall = `${this.rows * ROW_PIXELS}px`;
+    if (spacer.style.height !== tall) spacer.style.height = tall;
   }
 
   private request(): void {
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.paint());
+    this.frame = requestAnimationFrame((now) => this.paint(now));
   }
 
-  private paint(): void {
-    const { picture, placed } = this;
-    if (!picture || !placed) return;
-    const style = getComputedStyle(this.host);
+  private paint(now = performance.now()): void {
+    const { picture, layout, size, scroller } = this;
+    if (!picture || !layout || size.width === 0) return;
+    if (this.motion) this.move(this.motion, now);
+    else if (this.stale) this.arrange(this.target());
+    const { placed } = this;
+    if (!placed) return;
+    this.colours ??= coloursOf(this.host);
+    const { inks, outline } = this.colours;
     const focusLevel = picture.tree.level[picture.focus];
     const scene: Scene = { boxes: placed, look: picture.look, hit: picture.hit, focusLevel, selected: this.outlined(), hovered: this.hovered };
-    draw(this.context, scene, {
-      width: this.scroller.clientWidth,
-      height: this.scroller.clientHeight,
-      scroll: this.scroller.scrollTop,
-      characterWidth: this.characterWidth,
-      background: colour(style.getPropertyValue("--panel")),
-      outline: colour(style.getPropertyValue("--text")),
-    });
+    const top = scroller.scrollTop;
+    draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, outline, inks });
     this.canvas.dataset.drawn = String(placed.count);
+    this.overview(picture, layout, top, inks.background);
+  }
+
+  /** The minimap, where the whole is not in view. */
+  private overview(picture: Picture, layout: Layout, top: number, background: Rgb): void {
+    const { size, minimap } = this;
+    const range = this.target();
+    const total = picture.total[0];
+    const tall = this.rows * ROW_PIXELS;
+    const whole = range.span <= 0 || range.span >= total;
+    if (whole && tall <= size.height) {
+      minimap.show(null);
+      return;
+    }
+    minimap.paint(picture, layout, size.width, size.ratio, background);
+    // Zoomed in, frames show that are too narrow for the strip and may lie deeper.
+    const rows = Math.max(minimap.rows * ROW_PIXELS, top + size.height);
+    minimap.show({ range: range.span > 0 ? range : { from: 0, span: total }, total, top: top / rows, height: size.height / rows });
+  }
+
+  private move(motion: { readonly from: Range; start: number }, now: number): void {
+    motion.start ||= now;
+    const part = Math.min(Math.max((now - motion.start) / MOTION_MS, 0), 1);
+    const to = this.target();
+    if (part === 1) {
+      this.motion = null;
+      this.arrange(to);
+      if (this.waiting) this.pointAt(this.waiting);
+      return;
+    }
+    const eased = 1 - (1 - part) ** 3;
+    const { from } = motion;
+    this.arrange({ from: from.from + (to.from - from.from) * eased, span: from.span + (to.span - from.span) * eased });
+    this.request();
   }
 
   private scrolled(): void {
@@ -188,21 +282,25 @@ export class FlameView {
     return this.selected !== this.picture?.focus || document.activeElement === this.canvas ? this.selected : -1;
   }
 
-  private nodeAt(event: MouseEvent): number {
+  private nodeAt(x: number, y: number): number {
+    this.settle();
     if (!this.placed) return -1;
-    const row = Math.floor((event.offsetY + this.scroller.scrollTop) / ROW_PIXELS);
-    const box = boxAt(this.placed, event.offsetX, row);
+    const box = boxAt(this.placed, x, Math.floor((y + this.scroller.scrollTop) / ROW_PIXELS));
     return box < 0 ? -1 : this.placed.node[box];
   }
 
   private pointAt(event: PointerEvent): void {
-    const node = this.nodeAt(event);
+    // Where things will lie is not what a pointer is over while they move.
+    this.waiting = this.motion ? event : null;
+    if (this.motion) return;
+    const node = this.nodeAt(event.offsetX, event.offsetY);
     this.canvas.classList.toggle("pointing", node >= 0);
     this.hover(node);
     if (node >= 0) this.tooltip.placeBy(event);
   }
 
   private hover(node: number): void {
+    if (node < 0) this.waiting = null;
     if (node !== this.hovered) {
       this.hovered = node;
       this.answers.hover(node);
@@ -212,35 +310,86 @@ export class FlameView {
     if (node < 0) this.tooltip.hide();
   }
 
-  private click(event: MouseEvent): void {
-    const node = this.nodeAt(event);
+  private press(event: MouseEvent, byTouch: boolean): void {
+    const node = this.nodeAt(event.offsetX, event.offsetY);
     if (node < 0) return;
+    const again = node === this.selected && this.tapped;
+    this.tapped = byTouch;
     this.choose(node);
-    this.answers.zoom(node);
+    if (byTouch && !again) this.answers.tap?.(node);
+    else this.answers.zoom(node);
+  }
+
+  private pan(right: number, down: number): boolean {
+    const { scroller, size } = this;
+    const before = this.target();
+    this.look({ from: before.from - (right / size.width) * before.span, span: before.span });
+    const top = scroller.scrollTop;
+    scroller.scrollTop = top - down;
+    return Math.abs(this.target().from - before.from) > before.span * 1e-9 || scroller.scrollTop !== top;
+  }
+
+  private menu(node: number, x: number, y: number): boolean {
+    if (node < 0 || !this.answers.menu) return false;
+    this.hover(-1);
+    this.choose(node);
+    this.answers.menu(node, x, y);
+    return true;
   }
 
   private key(event: KeyboardEvent): void {
     const { picture } = this;
     if (!picture || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = ARROWS[event.key];
-    if (step) this.choose(walk(picture.shape, picture.total, this.selected, step));
+    const side = step === "left" ? 1 : step === "right" ? -1 : 0;
+    if (event.shiftKey && side !== 0) this.pan((side * this.size.width) / 10, 0);
+    else if (step) this.choose(walk(picture.shape, picture.total, this.selected, step));
     else if (event.key === "Enter") this.answers.zoom(this.selected);
     else if (event.key === "Home") this.choose(picture.focus);
+    else if (event.key === "+" || event.key === "=") this.zoomBy(0.8);
+    else if (event.key === "-") this.zoomBy(1.25);
+    else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) this.menuHere();
     else return;
     event.preventDefault();
   }
 
+  /** Zooms around the selected frame. */
+  private zoomBy(factor: number): void {
+    const range = this.target();
+    const at = this.layout?.rangeOf(this.selected) ?? range;
+    const middle = (Math.max(at.from, range.from) + Math.min(at.from + at.span, range.from + range.span)) / 2;
+    this.look(zoomed(range, Math.min(Math.max((middle - range.from) / range.span, 0), 1), factor));
+  }
+
+  /** The menu of the selected frame, below its box. */
+  private menuHere(): void {
+    this.settle();
+    const box = this.placed ? boxOf(this.placed, this.selected) : -1;
+    const { left, top } = this.canvas.getBoundingClientRect();
+    const x = box < 0 || !this.placed ? 0 : this.placed.x[box] + Math.min(this.placed.width[box] / 2, 40);
+    const y = box < 0 || !this.placed ? 0 : (this.placed.level[box] + 1) * ROW_PIXELS - this.scroller.scrollTop;
+    this.menu(this.selected, left + x, top + y);
+  }
+
   private choose(node: number): void {
-    this.select(node);
+    this.selected = node;
+    this.reveal(node, true);
+    this.request();
     this.answers.select(node);
   }
 
-  private reveal(node: number): void {
+  private reveal(node: number, across = this.camera.moved): void {
+    const { layout, scroller } = this;
+    const at = layout?.rangeOf(node);
+    const seen = this.target();
+    if (at && across && at.span > 0 && (at.from >= seen.from + seen.span || at.from + at.span <= seen.from)) {
+      this.look({ from: at.from + (at.span - seen.span) / 2, span: seen.span });
+    }
     const level = this.picture?.tree.level[node] ?? 0;
     const top = level * ROW_PIXELS;
-    const { scrollTop, clientHeight } = this.scroller;
+    const { scrollTop, clientHeight } = scroller;
     if (top >= scrollTop && top + ROW_PIXELS <= scrollTop + clientHeight) return;
-    this.scroller.scrollTop = Math.max(top - clientHeight / 3, 0);
+    scroller.scrollTop = Math.max(top - clientHeight / 3, 0);
   }
 }
 
@@ -248,6 +397,11 @@ function element(tag: string, className: string): HTMLElement {
   const made = document.createElement(tag);
   made.className = className;
   return made;
+}
+
+function coloursOf(host: HTMLElement): { inks: Inks; outline: Rgb } {
+  const style = getComputedStyle(host);
+  return { inks: new Inks(colour(style.getPropertyValue("--panel"))), outline: colour(style.getPropertyValue("--text")) };
 }
 
 /** Reads #rgb and #rrggbb: a build may shorten one to the other. */

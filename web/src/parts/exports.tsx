@@ -6,8 +6,8 @@ import { count } from "../numbers.ts";
 import { signal } from "../signals.ts";
 import { absolute, rfc3339 } from "../times.ts";
 import { formatPlace, type Place } from "../url.ts";
+import { Choices } from "./choices.tsx";
 import { copy, CopyButton } from "./copying.tsx";
-import { Menu } from "./menu.tsx";
 import { rangeOf } from "./range.tsx";
 
 /** What speedscope takes without a long wait. */
@@ -29,9 +29,9 @@ export function Exports({ side, name, drawn = 0 }: { side: Side; name: string; d
   const much = drawn > SPEEDSCOPE_NODES;
   return (
     <span class="exports">
-      <Menu text="Export ▾">
+      <Choices text="Export ▾">
         {[HTML, CSV, ...ALONE].map((format) => <File key={format[0]} path="export" parameters={parameters} format={format} name={name} />)}
-      </Menu>
+      </Choices>
       <Preparing />
       <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=left-heavy`}>Open in speedscope ↗</a>
       {much && <span class="quiet">speedscope gets the {count(SPEEDSCOPE_NODES)} heaviest of {count(drawn)} call paths; its file has all.</span>}
@@ -44,7 +44,7 @@ export function ExportsOfTwo({ sides, question, name }: { sides: readonly Side[]
   const [, both] = pinned(question, sides, 0);
   return (
     <span class="exports">
-      <Menu text="Export ▾">
+      <Choices text="Export ▾">
         <strong>A and B</strong>
         {[HTML, CSV, FOLDED].map((format) => <File key={format[0]} path="export/compare" parameters={both} format={format} name={`${name}-compare`} />)}
         {sides.map((side, at) => (
@@ -53,7 +53,7 @@ export function ExportsOfTwo({ sides, question, name }: { sides: readonly Side[]
             {ALONE.map((format) => <File key={format[0]} path="export" parameters={sideParameters(side)} format={format} name={`${name}-${"ab"[at]}`} />)}
           </div>
         ))}
-      </Menu>
+      </Choices>
       <Preparing />
     </span>
   );
@@ -120,11 +120,11 @@ export function Share({ question, answered = null }: { question?: Question; answ
   return (
     <span class="exports">
       <button type="button" onClick={() => void short()} title="Copy a short link to this view, with fixed times">Share</button>
-      <Menu text="▾" label="More ways to share">
+      <Choices text="▾" label="More ways to share">
         <CopyButton text={long} what="Long link">Copy the long link</CopyButton>
         {question && <CopyButton text={() => curl(collector(), asked())} what="curl command">Copy as curl</CopyButton>}
         {question && <CopyButton text={() => commandLine(collector(), asked())} what="Command">Copy as CLI</CopyButton>}
-      </Menu>
+      </Choices>
     </span>
   );
 }

@@ -15,8 +15,8 @@ import { Badge } from "./badge.tsx";
 import { Bar, Link } from "./basics.tsx";
 import { copy } from "./copying.tsx";
 import { useKeys } from "./keys.ts";
+import { Menu } from "./menu.tsx";
 import { rowOf, useRows } from "./rows.ts";
-import { RowMenu, type OpenMenu } from "./rowmenu.tsx";
 import { SearchBox } from "./searchbox.tsx";
 import { SortHeading } from "./sorting.tsx";
 
@@ -42,7 +42,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
       (!matches || matches(tree.names[sums.name[row]])) && (!two || !sig || isSignificant(sums, row, reading.divisor)));
   }, [sums, q, key, sig]);
   const { box, shown, look, go } = useRows(listed.length, ROW, listed);
-  const [menu, open] = useState<OpenMenu | null>(null);
+  const [menu, open] = useState<{ readonly name: number; readonly x: number; readonly y: number } | null>(null);
   const nameAt = (at: number) => sums.name[listed[at]];
   const current = () => rowOf(document.activeElement);
   const act = (what: (fn: string) => void) => () => {
@@ -65,8 +65,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
   };
   const showMenu = (at: number, from: HTMLElement) => {
     const { left, bottom } = from.getBoundingClientRect();
-    const name = nameAt(at);
-    open({ title: tree.names[name], offers: offersOf(tree, name, place.peek()), x: left, y: bottom + 4, from });
+    open({ name: nameAt(at), x: left, y: bottom + 4 });
   };
 
   const whole = reading.us.map((us) => us[top]);
@@ -119,7 +118,12 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
         </table>
         {listed.length === 0 && <p class="quiet">{q === "" ? "No samples here." : <>No {things} match the search. <button type="button" onClick={() => change({ q: "" })}>Clear it</button></>}</p>}
       </div>
-      {menu && <RowMenu menu={menu} close={() => open(null)} />}
+      {menu && (
+        <Menu label={tree.names[menu.name].slice(0, 200)} x={menu.x} y={menu.y} close={() => open(null)} groups={[
+          offersOf(tree, menu.name, place.peek()).map(({ label, key, to }) => ({ label, key, act: () => change(to) })),
+          [{ label: "Copy name", key: "c", act: () => void copy(functionOf(tree, menu.name), "Name") }],
+        ]} />
+      )}
     </section>
   );
 }

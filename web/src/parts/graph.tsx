@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { FlameView, type DrawnBox, type Picture } from "../flame/view.ts";
+import type { Camera } from "../flame/camera.ts";
+import { FlameView, type Answers, type DrawnBox, type Picture } from "../flame/view.ts";
 import { theme } from "../theme.ts";
 
 /** The host element of a graph; `boxes()` gives its draw list to tests. */
@@ -7,26 +8,30 @@ export interface FlameHost extends HTMLDivElement {
   boxes?: () => DrawnBox[];
 }
 
-/** One flame graph. `selected` and `hovered` are node numbers, `top` the scrolled pixels, shared by graphs of one tree. */
-export function Graph({ picture, selected, hovered, zoom, select, hover, scroll, top }: {
-  picture: Picture; selected: number; hovered: number;
-  zoom: (node: number) => void; select: (node: number) => void; hover: (node: number) => void;
-  scroll: (top: number) => void; top: number;
+/**
+ * One flame graph. `selected` and `hovered` are node numbers, `top` the scrolled pixels, shared by graphs of one tree,
+ * as the `camera` is; `made` is told the view, for pictures of it.
+ */
+export function Graph({ picture, selected, hovered, top, camera, made, ...given }: Answers & {
+  picture: Picture; selected: number; hovered: number; top: number; camera?: Camera; made?: (view: FlameView) => void;
 }) {
   const host = useRef<FlameHost>(null);
   const view = useRef<FlameView | null>(null);
-  const answers = useRef({ zoom, select, hover, scroll });
-  answers.current = { zoom, select, hover, scroll };
+  const answers = useRef<Answers>(given);
+  answers.current = given;
   useLayoutEffect(() => {
-    const made = new FlameView(host.current as FlameHost, {
+    const shown = new FlameView(host.current as FlameHost, {
       zoom: (node) => answers.current.zoom(node),
       select: (node) => answers.current.select(node),
       hover: (node) => answers.current.hover(node),
       scroll: (to) => answers.current.scroll(to),
-    });
-    view.current = made;
-    (host.current as FlameHost).boxes = () => made.boxes();
-    return () => made.destroy();
+      tap: (node) => (answers.current.tap ?? answers.current.zoom)(node),
+      ...(given.menu && { menu: (node: number, x: number, y: number) => answers.current.menu?.(node, x, y) }),
+    }, camera);
+    view.current = shown;
+    made?.(shown);
+    (host.current as FlameHost).boxes = () => shown.boxes();
+    return () => shown.destroy();
   }, []);
   const shown = theme.value;
   // Before the next key press, or an older selection would undo a newer one.
@@ -36,5 +41,5 @@ export function Graph({ picture, selected, hovered, zoom, select, hover, scroll,
   useLayoutEffect(() => view.current?.scrollTo(top), [top]);
   // After the header has put the theme's colours in force.
   useEffect(() => view.current?.repaint(), [shown]);
-  return <div class="flame" ref={host} />;
+  return <div class="flame-graph"><div class="flame" ref={host} /></div>;
 }

@@ -40,7 +40,7 @@ export function Lensed({ answer, names, below }: {
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
         : view === "sandwich" ? <SandwichView reading={reading} names={names} />
-        : <><FlamePanel reading={reading} names={names} />{below?.(reading)}</>}
+        : <><FlamePanel reading={reading} names={names} sides={answer.sides} />{below?.(reading)}</>}
     </>
   );
 }

@@ -1,28 +1,71 @@
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
-/** Choices behind a button. It closes when one is made, with Escape, and by a click elsewhere. */
-export function Menu({ text, label, children }: { text: string; label?: string; children: ComponentChildren }) {
-  const box = useRef<HTMLDetailsElement>(null);
-  const close = () => box.current?.removeAttribute("open");
+export interface MenuItem {
+  readonly label: string;
+  /** The key that does the same without the menu. */
+  readonly key?: string;
+  readonly act: () => void;
+}
+
+/** A menu at a point of the screen, in groups. It takes the focus and gives it back; Esc, Tab or a press elsewhere closes it. */
+export function Menu({ label, x, y, groups, close }: {
+  label: string; x: number; y: number; groups: readonly (readonly MenuItem[])[]; close: () => void;
+}) {
+  const menu = useRef<HTMLDivElement>(null);
+  const before = useRef(document.activeElement);
+  const latest = useRef(close);
+  latest.current = close;
   useEffect(() => {
+    const box = menu.current as HTMLDivElement;
+    const gone = () => latest.current();
     const away = (event: Event) => {
-      if (event.target instanceof Node && !box.current?.contains(event.target)) close();
+      if (!box.contains(event.target as Node)) gone();
     };
-    document.addEventListener("click", away);
-    return () => document.removeEventListener("click", away);
+    document.addEventListener("pointerdown", away, true);
+    window.addEventListener("blur", gone);
+    return () => {
+      document.removeEventListener("pointerdown", away, true);
+      window.removeEventListener("blur", gone);
+      const at = document.activeElement;
+      if ((at === document.body || box.contains(at)) && before.current instanceof HTMLElement) before.current.focus({ preventScroll: true });
+    };
   }, []);
+  const items = () => [...(menu.current?.querySelectorAll<HTMLElement>("[role=menuitem]") ?? [])];
+  // Not popover=auto, which the release of a long press would close again.
+  useLayoutEffect(() => {
+    const box = menu.current as HTMLDivElement;
+    box.showPopover();
+    box.style.left = `${Math.max(Math.min(x, window.innerWidth - box.offsetWidth - 8), 4)}px`;
+    box.style.top = `${Math.max(Math.min(y, window.innerHeight - box.offsetHeight - 8), 4)}px`;
+    items()[0]?.focus({ preventScroll: true });
+  }, [x, y, label]);
+  const key = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // Single keys mean something to the page behind; here a letter goes to the next item that begins with it.
+    event.stopPropagation();
+    const all = items();
+    const at = all.indexOf(document.activeElement as HTMLElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    const letter = event.key.length === 1 ? event.key.toLowerCase() : "";
+    const wanted = to !== undefined ? all[(to + all.length) % all.length]
+      : [...all.slice(at + 1), ...all].find((item) => letter.trim() !== "" && item.textContent?.toLowerCase().startsWith(letter));
+    if (event.key === "Tab" || event.key === "Escape") close();
+    else if (wanted) wanted.focus();
+    else return;
+    event.preventDefault();
+  };
   return (
-    <details class="menu" ref={box} onKeyDown={(event) => {
-      if (event.key !== "Escape" || !box.current?.open) return;
-      event.preventDefault();
-      close();
-      box.current.querySelector("summary")?.focus();
-    }}>
-      <summary class="button" aria-label={label} title={label}>{text}</summary>
-      <div class="choices" onClick={(event) => {
-        if (event.target instanceof Element && event.target.closest("a, button")) close();
-      }}>{children}</div>
-    </details>
+    <div ref={menu} class="context-menu" popover="manual" role="menu" aria-label={label} onKeyDown={key}
+      onContextMenu={(event) => event.preventDefault()}>
+      {groups.filter((group) => group.length > 0).map((group, at) => (
+        <div key={at} role="group">
+          {group.map(({ label: text, key: single, act }) => (
+            <button key={text} type="button" role="menuitem" tabIndex={-1} onClick={() => { close(); act(); }}>
+              <span>{text}</span>{single && <kbd aria-hidden="true">{single}</kbd>}
+            </button>
+          ))}
+        </div>
+      ))}
+    </div>
   );
 }

@@ -1,5 +1,6 @@
 import type { Norm } from "../flame/compare.ts";
-import { changeLook, describe, plainLook, unlessSame } from "../flame/pictures.ts";
+import { lookOf, type ColourBy } from "../flame/looks.ts";
+import { changeLook, describe, unlessSame } from "../flame/pictures.ts";
 import type { Reading } from "../flame/reading.ts";
 import type { Picture } from "../flame/view.ts";
 
@@ -8,16 +9,16 @@ export type Kind = "single" | "a" | "b" | "difference";
 
 export function paint(
   kind: Kind, reading: Reading, names: readonly string[], norm: Norm, sig: boolean, seen: Pick<Picture, "focus" | "hit" | "marksBefore">,
+  colour: ColourBy = "package",
 ): Picture {
   const { tree, shape } = reading;
-  const byName = plainLook(tree.names, tree.by);
   const side = kind === "b" ? 1 : 0;
   const title = kind === "difference" ? "Differential flame graph, A to B" : kind === "single" ? "Flame graph" : `Flame graph of ${names[side]}`;
   return {
     tree,
     shape,
     total: kind === "difference" ? reading.total : reading.us[side],
-    look: kind === "difference" ? changeLook(reading, sig) : kind !== "single" && sig ? unlessSame(reading, (node) => byName(tree.name[node])) : (node) => byName(tree.name[node]),
+    look: kind === "difference" ? changeLook(reading, sig) : kind !== "single" && sig ? unlessSame(reading, lookOf(reading, side, colour)) : lookOf(reading, side, colour),
     describe: (node) => describe(reading, norm, node),
     label: `${title}: ${tree.level.length - 1} call paths, ${shape.deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`,
     ...seen,

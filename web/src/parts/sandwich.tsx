@@ -145,7 +145,7 @@ function Half({ part, title, words, half, names, zoom, select }: {
   part: Part; title: string; words: string; half: HalfState; names: readonly string[];
   zoom: (node: number) => void; select: (node: number) => void;
 }) {
-  const { norm, sig } = place.value;
+  const { norm, sig, colour } = place.value;
   const { reading, found, focus, selected } = half;
   const [hovered, hover] = useState(-1);
   const [top, scroll] = useState(0);
@@ -153,9 +153,9 @@ function Half({ part, title, words, half, names, zoom, select }: {
     const changes = names.length === 2 ? markChanges(reading) : null;
     const made = paint(names.length === 2 ? "difference" : "single", reading, names, norm, sig, {
       focus, hit: found?.hit ?? null, marksBefore: countBefore(found?.hit ?? null, changes),
-    });
+    }, colour);
     return { ...made, label: `${title}, ${words}: ${reading.tree.level.length - 1} call paths, ${reading.shape.deepest} deep. Arrow keys walk, Enter zooms.` };
-  }, [reading, found, focus, norm, sig]);
+  }, [reading, found, focus, norm, sig, colour]);
   const alone = reading.tree.level.length === 1;
   return (
     <div class={`half ${part}`}>

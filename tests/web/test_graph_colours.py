@@ -1,0 +1,85 @@
+"""What the colours of a graph tell, and what they say when they cannot."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.running import eventually
+from tests.web.conftest import Open
+from tests.web.flame import box, boxes, hover
+from tests.web.profiles import send, windows
+
+V2 = "?query=version%3D%22v2%22"
+STATES = """\
+main (app.py);work (shop/views.py) 30
+main (app.py);work (shop/views.py);[gil] 30
+main (app.py);work (shop/views.py);[idle] 60
+main (app.py);spin (shop/spin.py);[gil] 40
+main (app.py);wait (selectors.py);[idle] 40
+"""
+
+
+def legend(page: Page, name: str) -> list[str]:
+    entries = page.get_by_role("list", name=name).get_by_role("listitem")
+    return [" ".join(text.split()) for text in entries.all_inner_texts()]
+
+
+def channels(fill: str) -> tuple[int, int, int]:
+    return int(fill[1:3], 16), int(fill[3:5], 16), int(fill[5:7], 16)
+
+
+def test_packages_come_by_whose_code_they_are(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&type=wall")
+    boxes(page)
+    assert legend(page, "Packages by own time") == [
+        "Application shop 45.5 %", "Third party jinja2 27.3 %", "Standard library selectors 27.3 %",
+    ]  # fmt: skip
+
+
+def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open) -> None:
+    send(shop, windows("states", "1", STATES, pods=1))
+    page = open_page(f"{shop}/s/states?type=wall")
+    boxes(page)
+    page.get_by_role("group", name="Colour by").get_by_role("button", name="State").click()
+    eventually("a frame that holds the GIL has its colour", lambda: box(page, "spin")["fill"] == "#7e1fa0")
+    assert box(page, "wait")["fill"] == "#d5dae3"
+    assert channels(box(page, "work")["fill"]) == tuple(
+        round((2 * idle + running + gil) / 4)
+        for idle, running, gil in zip((0xD5, 0xDA, 0xE3), (0xF6, 0xB0, 0x3F), (0x7E, 0x1F, 0xA0), strict=True)
+    )
+    assert legend(page, "States") == [
+        "holding the GIL 35.0 %", "running without the GIL 15.0 %", "idle (waiting) 50.0 %",
+    ]  # fmt: skip
+    assert "idle 50.0 % · running 25.0 % · GIL 25.0 %" in hover(page, "work")
+    assert "colour=state" in page.url
+    page.go_back()
+    eventually("packages again", lambda: box(page, "wait")["fill"] != "#d5dae3")
+
+
+def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&colour=state")
+    boxes(page)
+    said = page.get_by_text("Only wall time is told apart into waiting, running and holding the GIL")
+    expect(said).to_be_visible()
+    assert legend(page, "Packages by own time")[0].startswith("Application")
+    page.get_by_role("button", name="Show wall time").click()
+    expect(said).to_have_count(0)
+    eventually("states are drawn", lambda: box(page, "select")["fill"] == "#d5dae3")
+
+
+def test_own_time_is_heat(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&colour=self")
+    assert box(page, "handle")["fill"] == "#f4ede0"
+    assert box(page, "loop")["fill"] == box(page, "query")["fill"] == "#7d1028"
+    assert sum(channels(box(page, "cached")["fill"])) > sum(channels(box(page, "loop")["fill"]))
+    assert legend(page, "Own time")[0] == "no own time"
+    assert legend(page, "Own time")[-1] == "most: query (shop/db.py) 3.60 s, 37.5 %"
+
+
+def test_a_differential_graph_keeps_the_colours_of_the_change(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&colour=self")
+    boxes(page)
+    expect(page.get_by_role("group", name="Colour by")).to_have_count(0)
+    assert box(page, "query")["fill"] == "#c9ccd3"
+    sides = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&colour=self&view=sides")
+    assert box(sides, "query", 0)["fill"] == "#7d1028"

@@ -1,0 +1,129 @@
+"""Pictures of what is in view: SVG and PNG files that say by themselves what they show."""
+
+from __future__ import annotations
+
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.running import eventually
+from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.flame import boxes, click, outline
+from tests.web.profiles import HOSTILE
+
+V2 = "?query=version%3D%22v2%22"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def saved(page: Page, kind: str) -> Path:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=kind, exact=True).click()
+    assert download.value.suggested_filename.endswith(f".{kind.lower()}")
+    return Path(download.value.path())
+
+
+def texts(svg: ElementTree.Element) -> list[str]:
+    return [text.text or "" for text in svg.findall(f"{SVG}text")]
+
+
+def test_an_svg_says_what_it_shows_and_holds_what_is_in_view(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&q=loop")
+    click(page, "render")
+    eventually("it is zoomed into", lambda: len(boxes(page)) == 5)
+    svg = ElementTree.parse(saved(page, "SVG")).getroot()
+    said = texts(svg)
+    assert said[0] == "shop: CPU time"
+    assert said[1] == "In view: render (jinja2/runtime.py), 3.60 s (37.5 % of the whole)"
+    assert 'Filter: version="v2"' in said
+    assert "Search: loop, 1 frame, 100.0 %" in said
+    time = r"20\d\d-\d\d-\d\dT[\d:.]+Z"
+    side = rf'{{service="shop", version="v2"}} · {time} to {time} · 960 samples'
+    assert any(re.fullmatch(side, line) for line in said)
+    assert "jinja2 100.0 %" in said
+    drawn = [group.findtext(f"{SVG}title", "").split("\n")[0] for group in svg.findall(f"{SVG}g")]
+    assert drawn == [line.split(" ", 1)[1] for line in outline(page)]
+    title = svg.findall(f"{SVG}g")[-1].findtext(f"{SVG}title", "")
+    assert title.split("\n")[1:] == [
+        "total 37.50 % · 3.60 s · 360 samples",
+        "self 3.60 s · 360 samples",
+        "depth 4",
+    ]
+
+
+def test_a_comparison_names_its_sides_and_its_colours(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2")
+    boxes(page)
+    said = texts(ElementTree.parse(saved(page, "SVG")).getroot())
+    drawn = "shop: CPU time, A v1 to B v2: width is the mean of A and B, per pod-second"
+    assert " ".join(said[:2]).startswith(drawn)
+    assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
+    assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)
+    assert {"new in B", "gone in B", "within counting noise"} <= set(said)
+
+
+def test_side_by_side_gives_a_file_for_each_side(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&view=sides")
+    boxes(page)
+    names: list[str] = []
+    page.on("download", lambda download: names.append(download.suggested_filename))
+    page.get_by_role("button", name="SVG", exact=True).click()
+    eventually("two files", lambda: sorted(names) == ["shop-a.svg", "shop-b.svg"])
+
+
+def test_hostile_names_are_text_in_a_file(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}")
+    boxes(page)
+    path = saved(page, "SVG")
+    svg = ElementTree.parse(path).getroot()
+    titles = {group.findtext(f"{SVG}title", "").split("\n")[0] for group in svg.findall(f"{SVG}g")}
+    assert {name.replace("%3B", ";") for name in HOSTILE} <= titles
+    assert {element.tag for element in svg.iter()} <= {
+        SVG + tag for tag in ("svg", "title", "desc", "defs", "pattern", "rect", "g", "text")
+    }
+    shown = open_page(f"file://{path.rename(path.with_suffix('.svg'))}")
+    assert shown.evaluate("document.documentElement.tagName") == "svg"
+
+
+@pytest.mark.parametrize(("theme", "ground"), [("light", "ffffff"), ("dark", "171a20")])
+def test_a_file_has_the_theme_of_the_page(shop: str, open_page: Open, theme: str, ground: str) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&theme={theme}")
+    boxes(page)
+    assert f'height="100%" fill="#{ground}"' in saved(page, "SVG").read_text()
+    if theme == "dark":
+        page.get_by_label("on white").check()
+        assert 'height="100%" fill="#ffffff"' in saved(page, "SVG").read_text()
+
+
+def test_a_png_is_the_same_picture_with_twice_the_pixels(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    boxes(page)
+    svg = ElementTree.parse(saved(page, "SVG")).getroot()
+    png = saved(page, "PNG").read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", png[16:24])
+    assert (width, height) == (2 * int(svg.get("width", "0")), 2 * int(svg.get("height", "0")))
+    assert len(png) > 10_000
+
+
+def test_keys_save_pictures(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    boxes(page)
+    for key, name in (("p", "shop.png"), ("P", "shop.svg")):
+        with page.expect_download() as download:
+            page.keyboard.press(key)
+        assert download.value.suggested_filename == name
+
+
+def test_a_graph_too_tall_for_a_picture_is_cut_and_says_so(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/deep")
+    boxes(page)
+    page.locator(".flame-scroll").evaluate("at => { at.scrollTop = 2000 }")
+    svg = ElementTree.parse(saved(page, "SVG")).getroot()
+    assert "Rows 101 to 500 of 3501." in texts(svg)
+    assert len(svg.findall(f"{SVG}g")) == 400
+    assert len(saved(page, "PNG").read_bytes()) > 10_000

@@ -1,0 +1,172 @@
+"""What can be done with a frame: its menu, and its numbers docked beside the graph."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.running import eventually
+from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.flame import box, boxes, click, graph, outline, point, widths
+from tests.web.test_accessibility import violations
+
+V2 = "?query=version%3D%22v2%22"
+STACK = "main (app.py)\nhandle (shop/views.py)\nrender (jinja2/runtime.py)\nloop (jinja2/runtime.py)"
+
+
+def menu(page: Page) -> Locator:
+    return page.get_by_role("menu")
+
+
+def right_click(page: Page, name: str) -> None:
+    page.mouse.click(*point(page, name), button="right")
+    expect(menu(page)).to_be_visible()
+
+
+def clipboard(page: Page) -> str:
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+def test_a_right_click_offers_what_can_be_done_with_the_frame_under_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    right_click(page, "render")
+    expect(menu(page)).to_have_accessible_name("Actions for render (jinja2/runtime.py)")
+    menu(page).get_by_role("menuitem", name="Zoom in").click()
+    expect(menu(page)).to_have_count(0)
+    eventually("it is zoomed into", lambda: widths(page)["render"] == widths(page)["total"])
+    right_click(page, "render")
+    menu(page).get_by_role("menuitem", name="Whole graph").click()
+    eventually("all is in view", lambda: len(boxes(page)) == 7)
+    right_click(page, "query")
+    menu(page).get_by_role("menuitem", name="Find everywhere").click()
+    expect(page.locator(".matched")).to_contain_text("1 frame · 37.5 %")
+
+
+def test_the_menu_is_opened_walked_and_left_by_keys(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    boxes(page)
+    page.locator(".flame canvas").focus()
+    page.keyboard.press("ArrowDown")
+    for opening in ("Shift+F10", "ContextMenu"):
+        page.keyboard.press(opening)
+        expect(menu(page).get_by_role("menuitem").first).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(menu(page).get_by_role("menuitem").nth(1)).to_be_focused()
+        page.keyboard.press("End")
+        expect(menu(page).get_by_role("menuitem").last).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(menu(page).get_by_role("menuitem").first).to_be_focused()
+        page.keyboard.press("c")
+        expect(menu(page).get_by_role("menuitem", name="Callers and callees")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(menu(page)).to_have_count(0)
+        expect(page.locator(".flame canvas")).to_be_focused()
+    assert box(page, "main")["width"] == widths(page)["total"]
+
+
+def test_a_press_elsewhere_closes_the_menu(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    right_click(page, "query")
+    page.mouse.click(5, 5)
+    expect(menu(page)).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("item", "copied"),
+    [
+        ("Copy function", "loop"),
+        ("Copy stack", STACK),
+        ("Copy file", "jinja2/runtime.py"),
+    ],
+)  # fmt: skip
+def test_parts_of_a_frame_can_be_copied(shop: str, open_page: Open, item: str, copied: str) -> None:
+    page = open_page(f"{shop}/s/shop{V2}", permissions=["clipboard-read", "clipboard-write"])
+    right_click(page, "loop")
+    menu(page).get_by_role("menuitem", name=item).click()
+    expect(page.locator(".toast")).to_contain_text("copied")
+    assert clipboard(page) == copied
+
+
+def test_a_frame_with_a_line_is_copied_with_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&by=line", permissions=["clipboard-read", "clipboard-write"])
+    right_click(page, "loop")
+    menu(page).get_by_role("menuitem", name="Copy file and line").click()
+    expect(page.locator(".toast")).to_contain_text("copied")
+    assert clipboard(page) == "jinja2/runtime.py:90"
+
+
+def test_hostile_names_are_text_in_the_menu_and_in_the_dock(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}")
+    right_click(page, "<img")
+    expect(menu(page)).to_have_accessible_name("Actions for <img src=x onerror=alert(1)>")
+    page.keyboard.press("Escape")
+    page.keyboard.press("d")
+    expect(page.locator(".chosen.docked strong")).to_have_text("<img src=x onerror=alert(1)>")
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2")
+    page.mouse.move(*point(page, "render"))
+    page.keyboard.press("d")
+    dock = page.locator(".chosen.docked")
+    expect(dock.locator("strong")).to_have_text("render (jinja2/runtime.py)")
+    for row in ("A total", "A self", "B total", "B self", "change"):
+        expect(dock.locator("dt").get_by_text(row, exact=True)).to_be_visible()
+    page.mouse.move(*point(page, "query"))
+    expect(graph(page).locator(".flame-tooltip")).to_contain_text("query (shop/db.py)")
+    expect(dock.locator("strong")).to_have_text("render (jinja2/runtime.py)")
+    dock.locator("strong").select_text()
+    assert page.evaluate("getSelection().toString()") == "render (jinja2/runtime.py)"
+    dock.get_by_text("Called through 2 frames").click()
+    assert dock.locator("li").all_inner_texts() == ["main (app.py)", "handle (shop/views.py)"]
+    dock.get_by_role("button", name="Undock").click()
+    expect(page.locator(".chosen.docked")).to_have_count(0)
+
+
+def test_the_dock_lies_beside_the_graph_or_below_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    boxes(page)
+    page.keyboard.press("d")
+
+    def places() -> tuple[dict[str, float], dict[str, float]]:
+        drawn, dock = page.locator(".flame").bounding_box(), page.locator(".chosen.docked").bounding_box()
+        assert drawn
+        assert dock
+        return dict(drawn), dict(dock)
+
+    drawn, dock = places()
+    assert dock["x"] >= drawn["x"] + drawn["width"]
+    page.set_viewport_size({"width": 360, "height": 800})
+    eventually("the graph has all of the width", lambda: places()[0]["width"] > 250)
+    drawn, dock = places()
+    assert dock["y"] >= drawn["y"] + drawn["height"]
+    assert dock["x"] + dock["width"] <= 360
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_menu_dock_and_minimap_break_no_rule(shop: str, open_page: Open, axe: str, theme: str) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&theme={theme}")
+    click(page, "render")
+    page.keyboard.press("d")
+    expect(page.get_by_role("slider")).to_be_visible()
+    assert violations(page, axe) == []
+    right_click(page, "render")
+    assert violations(page, axe) == []
+
+
+def test_a_zoomed_graph_opens_its_menu_where_the_frame_is(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    click(page, "query")
+    eventually("it is zoomed into", lambda: "3 render (jinja2/runtime.py)" not in outline(page))
+    page.locator(".flame canvas").focus()
+    page.keyboard.press("Shift+F10")
+    area, opened = page.locator(".flame canvas").bounding_box(), menu(page).bounding_box()
+    assert area
+    assert opened
+    assert opened["x"] >= area["x"]
+    assert opened["x"] + opened["width"] <= 1280
+    assert opened["y"] + opened["height"] <= 900

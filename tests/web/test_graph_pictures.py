@@ -1,0 +1,161 @@
+"""The graph as it was drawn before: its draw lists, and five pictures pixel by pixel.
+
+A change that is meant is written down with
+
+    WRITE_DRAWN=1 python -m pytest tests/web/test_graph_pictures.py
+
+and reviewed in the diff of `drawn/`. Pictures are of the graph alone, in the font that `make tools` installs
+(DejaVu Sans Mono), so they are the same on every machine but for the edges of letters.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.running import collector, eventually
+from tests.web.conftest import Open
+from tests.web.flame import boxes, graph
+from tests.web.profiles import AFTER, BEFORE, send, windows
+
+DRAWN = Path(__file__).parent / "drawn"
+WRITE = "WRITE_DRAWN" in os.environ
+
+MOST_DIFFERENT = 0.005
+"""The part of the pixels that may differ: letters have other edges with another renderer of fonts."""
+AS_GOOD_AS_EQUAL = 24
+"""A colour channel may be this far off, of 255, before its pixel counts as different."""
+
+STATES = """\
+main (app.py);serve (shop/views.py);query (sqlalchemy/engine.py) 30
+main (app.py);serve (shop/views.py);query (sqlalchemy/engine.py);[idle] 60
+main (app.py);serve (shop/views.py);render (jinja2/runtime.py);[gil] 50
+main (app.py);serve (shop/views.py);dump (json/encoder.py);[gil] 20
+main (app.py);select (selectors.py);[idle] 90
+main (app.py);select (selectors.py) 2
+"""
+LOOPS = """\
+main (a.py);walk (t.py);walk (t.py);walk (t.py);leaf (t.py) 7
+main (a.py);walk (t.py) 3
+"""
+PRICES = "".join(
+    f"main (app.py);price{first} (shop/prices.py);rule{second} (shop/rules.py);"
+    f"apply{(first * second) % 5} (django/db.py) {1 + (first * 7 + second * 3) % 11}\n"
+    for first in range(12)
+    for second in range(9)
+)
+
+LISTS = {
+    "package": "/s/states?type=wall",
+    "state": "/s/states?type=wall&colour=state",
+    "self": "/s/prices?colour=self",
+    "search": "/s/prices?q=rule3",
+    "inverted": "/s/states?type=wall&invert=1",
+    "collapsed": "/s/loops?collapse=1",
+    "difference": "/s/shop/compare?a=version%3Av1&b=version%3Av2",
+}
+PICTURES = {
+    "package-light": "/s/prices?theme=light",
+    "search-dark": "/s/prices?theme=dark&q=rule3",
+    "state-light": "/s/states?type=wall&colour=state&theme=light",
+    "self-dark": "/s/prices?colour=self&theme=dark",
+    "difference-light": "/s/shop/compare?a=version%3Av1&b=version%3Av2&theme=light",
+}
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("stand")
+    with collector(folder, str(folder / "store")) as running:
+        send(
+            running.url,
+            windows("shop", "v1", BEFORE, minutes_ago=30),
+            windows("shop", "v2", AFTER),
+            windows("states", "1", STATES),
+            windows("prices", "1", PRICES),
+            windows("loops", "1", LOOPS),
+        )
+        yield running.url
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_graph_is_drawn_as_it_was(stand: str, open_page: Open, name: str) -> None:
+    drawn = boxes(open_page(stand + LISTS[name]))
+    path = DRAWN / f"{name}.json"
+    if WRITE:
+        path.write_text("[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in drawn) + "\n]\n")
+    assert drawn == json.loads(path.read_text())
+
+
+def painted(page: Page) -> bytes:
+    """The graph's pixels, once it has been painted and nothing is pointed at."""
+    boxes(page)
+    page.mouse.move(0, 0)
+    page.evaluate("document.fonts.ready")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return graph(page).locator(".flame-scroll").screenshot()
+
+
+COMPARED = """async ([one, other, near]) => {
+  const read = async url => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${url}`;
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext('2d', {willReadFrequently: true});
+    context.drawImage(image, 0, 0);
+    const {width, height} = image;
+    return {size: [width, height], data: context.getImageData(0, 0, width, height).data};
+  };
+  const [a, b] = [await read(one), await read(other)];
+  let different = 0;
+  for (let i = 0; i < a.data.length; i += 4) {
+    if ([0, 1, 2].some(channel => Math.abs(a.data[i + channel] - b.data[i + channel]) > near)) different++;
+  }
+  return {sizes: [a.size, b.size], different: different / (a.data.length / 4)};
+}"""
+
+
+def compared(chromium: Browser, one: bytes, other: bytes) -> dict[str, Any]:
+    page = chromium.new_page()
+    pictures = [base64.b64encode(picture).decode() for picture in (one, other)]
+    found: dict[str, Any] = page.evaluate(COMPARED, [*pictures, AS_GOOD_AS_EQUAL])
+    page.close()
+    return found
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_graph_looks_as_it_did(stand: str, open_page: Open, chromium: Browser, name: str) -> None:
+    page = open_page(stand + PICTURES[name])
+    if "state" in name:
+        eventually("states are drawn", lambda: any(box["fill"] == "#7e1fa0" for box in boxes(page)))
+    picture = painted(page)
+    path = DRAWN / f"{name}.png"
+    if WRITE:
+        path.write_bytes(picture)
+    found = compared(chromium, picture, path.read_bytes())
+    assert found["sizes"][0] == found["sizes"][1]
+    assert found["different"] <= MOST_DIFFERENT
+
+
+def test_comparing_pictures_sees_small_changes(stand: str, open_page: Open, chromium: Browser) -> None:
+    """One frame selected, one hue, one theme: each is more than what may differ."""
+    page = open_page(stand + PICTURES["package-light"])
+    before = painted(page)
+    assert compared(chromium, before, painted(page))["different"] == 0
+    page.get_by_label("Search frames").fill("rule3")
+    assert compared(chromium, before, painted(page))["different"] > MOST_DIFFERENT
+    page.get_by_label("Search frames").fill("")
+    page.locator(".flame canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("+")
+    assert compared(chromium, before, painted(page))["different"] > MOST_DIFFERENT
+    dark = open_page(stand + PICTURES["package-light"].replace("light", "dark"))
+    assert compared(chromium, before, painted(dark))["different"] > MOST_DIFFERENT

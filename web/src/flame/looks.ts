@@ -1,0 +1,100 @@
+import { microseconds, percent } from "../numbers.ts";
+import { css, frameColour, heatColour, HEAT, stateColour, STATE_COLOURS, type Rgb } from "./colour.ts";
+import type { Look } from "./draw.ts";
+import { groupOf, type Group } from "./groups.ts";
+import { packageOf } from "./packages.ts";
+import { colourText } from "./merge.ts";
+import type { Reading } from "./reading.ts";
+import type { Tree } from "./tree.ts";
+
+export type ColourBy = "package" | "state" | "self";
+
+/** How the nodes of one side look; without states in the reading, its packages. */
+export function lookOf(reading: Reading, side: number, by: ColourBy): (node: number) => Look {
+  if (by === "self") return filled(reading, selfFill(reading, side));
+  const states = reading.states?.[side];
+  if (by === "state" && states) return filled(reading, (node) => stateColour(states.idle[node], states.running[node], states.gil[node]));
+  const byName = namedLook(reading.tree);
+  return (node) => byName(reading.tree.name[node]);
+}
+
+/** Colours by package, one shade a function, whatever the names are; each name is looked at once. */
+function namedLook(tree: Tree): (name: number) => Look {
+  const known: (Look | undefined)[] = new Array(tree.names.length);
+  return (name) => (known[name] ??= { fill: frameColour(colourText(tree.names[name], tree.by)), label: tree.names[name], hatch: "" });
+}
+
+/** The looks of some fills, each made once. */
+function filled({ tree }: Reading, fill: (node: number) => Rgb): (node: number) => Look {
+  const known = new Map<number, Look>();
+  return (node) => {
+    let look = known.get(node);
+    if (!look) known.set(node, (look = { fill: fill(node), label: tree.names[tree.name[node]], hatch: "" }));
+    return look;
+  };
+}
+
+function selfFill({ tree }: Reading, side: number): (node: number) => Rgb {
+  const self = tree.self[side];
+  const most = self[hottest(self)];
+  return (node) => heatColour(most > 0 ? self[node] / most : 0);
+}
+
+function hottest(self: Float64Array): number {
+  let at = 0;
+  for (let i = 1; i < self.length; i++) if (self[i] > self[at]) at = i;
+  return at;
+}
+
+/** One colour of a legend: what it stands for, and how much of the time is in it. */
+export interface LegendEntry {
+  readonly name: string;
+  readonly colour: string;
+  readonly said: string;
+  readonly group: Group | "";
+}
+
+const GROUPS: readonly Group[] = ["application", "third party", "standard library", "no file"];
+
+/** The packages in which most of a subtree's time was spent, the widest `most` of each group, group by group. */
+export function packageLegend(reading: Reading, top: number, most: number): LegendEntry[] {
+  const { tree, shape } = reading;
+  const owner = tree.names.map((name) => colourText(name, tree.by)).map((text) => ({ package: packageOf(text).name, group: groupOf(text) }));
+  const byName = namedLook(tree);
+  const spent = new Map<string, { name: string; us: number; fill: Rgb; group: Group }>();
+  let whole = 0;
+  for (let i = top; i < shape.end[top]; i++) {
+    const us = tree.self.reduce((all, self) => all + self[i], 0);
+    if (us === 0) continue;
+    whole += us;
+    const { package: name, group } = owner[tree.name[i]];
+    const entry = spent.get(name);
+    if (entry) entry.us += us;
+    else spent.set(name, { name, us, fill: byName(tree.name[i]).fill, group });
+  }
+  const widest = [...spent.values()].sort((a, b) => b.us - a.us);
+  return GROUPS.flatMap((group) => widest.filter((entry) => entry.group === group).slice(0, most).map(({ name, us, fill }) => (
+    { name: name === "" ? "(other), frames without a file" : name, colour: css(fill), said: percent(us / whole), group }
+  )));
+}
+
+/** The states with what each has of a subtree's time. */
+export function stateLegend({ states, us }: Reading, side: number, top: number): LegendEntry[] {
+  const columns = states?.[side];
+  const names = { idle: "idle (waiting)", running: "running without the GIL", gil: "holding the GIL" };
+  const whole = us[side][top];
+  return (["gil", "running", "idle"] as const).map((state) => ({
+    name: names[state], colour: css(STATE_COLOURS[state]), group: "", said: columns && whole > 0 ? percent(columns[state][top] / whole) : "",
+  }));
+}
+
+/** The heats from nothing to the frame with the most own time. */
+export function selfLegend({ tree, us }: Reading, side: number): LegendEntry[] {
+  const self = tree.self[side];
+  const most = hottest(self);
+  const share = (part: number) => `${microseconds(self[most] * part)}, ${percent(us[side][0] > 0 ? (self[most] * part) / us[side][0] : 0)}`;
+  return [0, 0.04, 0.25, 1].map((part, at) => ({
+    name: part === 0 ? "no own time" : part === 1 ? `most: ${tree.names[tree.name[most]].slice(0, 80)}` : "",
+    colour: css(HEAT[[0, 6, 16, 32][at]]), said: part === 0 ? "" : share(part), group: "",
+  }));
+}

@@ -1,0 +1,169 @@
+import { mix, type Rgb } from "./colour.ts";
+import { FADING } from "./draw.ts";
+import { Layout, type Range } from "./layout.ts";
+import { zoomed } from "./camera.ts";
+import type { Picture } from "./picture.ts";
+
+export const MINIMAP_PIXELS = 32;
+/** So near an edge of the part in view a drag widens it; a finger needs more. */
+const GRIP = 6;
+const FINGER_GRIP = 16;
+
+export interface Shown {
+  /** Which part of the width is in view, and of how much. */
+  readonly range: Range;
+  readonly total: number;
+  /** Which rows are: the first and how many, as parts of all. */
+  readonly top: number;
+  readonly height: number;
+}
+
+/**
+ * The whole tree on a strip, with a frame around the part in view that can be moved and widened.
+ *
+ * The tree is painted once for each picture, pixel by pixel; what moves is the frame alone.
+ */
+export class Minimap {
+  readonly element = document.createElement("div");
+  private readonly canvas = document.createElement("canvas");
+  private readonly frame = document.createElement("div");
+  private painted: unknown[] = [];
+  /** The rows of the whole tree, as many as are drawn. */
+  rows = 1;
+  private shown: Shown | null = null;
+  private grip: { readonly kind: "move" | "from" | "until" | "new"; readonly part: number; readonly range: Range } | null = null;
+
+  constructor(private readonly look: (range: Range) => void, private readonly scroll: (part: number) => void) {
+    this.element.className = "minimap";
+    this.frame.className = "minimap-frame";
+    const hint = document.createElement("p");
+    hint.textContent = "Ctrl and wheel, or a pinch, zooms around the pointer; a drag moves.";
+    this.element.append(hint, this.canvas, this.frame);
+    this.element.addEventListener("pointerdown", (event) => this.pointerDown(event));
+    this.element.addEventListener("pointermove", (event) => this.pointerMove(event));
+    for (const end of ["pointerup", "pointercancel"] as const) this.element.addEventListener(end, () => (this.grip = null));
+    this.element.addEventListener("keydown", (event) => this.key(event));
+    this.show(null);
+  }
+
+  /** Frames what is in view; null where that is the whole, and all of its rows. */
+  show(shown: Shown | null): void {
+    const { element, frame } = this;
+    element.classList.toggle("idle", shown === null);
+    this.shown = shown;
+    if (!shown) {
+      for (const name of ["tabindex", "role", "aria-label", "aria-valuenow", "aria-valuetext"]) element.removeAttribute(name);
+      return;
+    }
+    element.tabIndex = 0;
+    element.setAttribute("role", "slider");
+    element.setAttribute("aria-label", "Part of the whole graph in view");
+    const { range, total, top, height } = shown;
+    const left = (range.from / total) * 100;
+    const width = (range.span / total) * 100;
+    frame.style.left = `${left}%`;
+    frame.style.width = `${width}%`;
+    frame.style.top = `${top * 100}%`;
+    frame.style.height = `${height * 100}%`;
+    element.setAttribute("aria-valuenow", String(Math.round(left + width / 2)));
+    element.setAttribute("aria-valuetext", `${digits(width)} % of the width, from ${digits(left)} % to ${digits(left + width)} %`);
+  }
+
+  /** Paints the tree unless it is there already. */
+  paint(picture: Picture, layout: Layout, width: number, ratio: number, background: Rgb): void {
+    const wanted = [picture.tree, picture.total, picture.look, picture.hit, width, ratio, background];
+    if (wanted.every((each, at) => each === this.painted[at])) return;
+    this.painted = wanted;
+    const across = Math.round(width * ratio);
+    const down = Math.round(MINIMAP_PIXELS * ratio);
+    this.canvas.width = across;
+    this.canvas.height = down;
+    const context = this.canvas.getContext("2d", { alpha: false });
+    if (!context) return;
+    const { level } = picture.tree;
+    const boxes = new Layout(level, picture.shape, picture.total, layout.start)
+      .place({ from: 0, span: picture.total[0] }, across, null);
+    const image = context.createImageData(across, down);
+    const pixels = new Uint32Array(image.data.buffer).fill(abgr(background));
+    this.rows = boxes.rows;
+    const row = down / boxes.rows;
+    for (let i = 0; i < boxes.count; i++) {
+      const node = boxes.node[i];
+      const { fill } = picture.look(node);
+      const colour = abgr(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADING) : fill);
+      const left = Math.round(boxes.x[i]);
+      const right = Math.max(Math.round(boxes.x[i] + boxes.width[i]), left + 1);
+      const bottom = Math.max(Math.round((boxes.level[i] + 1) * row), Math.floor(boxes.level[i] * row) + 1);
+      for (let y = Math.floor(boxes.level[i] * row); y < bottom; y++) pixels.fill(colour, y * across + left, y * across + right);
+    }
+    context.putImageData(image, 0, 0);
+  }
+
+  private pointerDown(event: PointerEvent): void {
+    if (!this.shown || event.button !== 0) return;
+    const { range, total } = this.shown;
+    const part = this.partOf(event);
+    const grip = ((event.pointerType === "touch" ? FINGER_GRIP : GRIP) / this.element.clientWidth) * total;
+    const at = part * total;
+    const until = range.from + range.span;
+    const wide = range.span > grip * 3;
+    const kind = wide && Math.abs(at - range.from) < grip ? "from"
+      : wide && Math.abs(at - until) < grip ? "until"
+      : at > range.from - grip && at < until + grip && range.span < total ? "move" : "new";
+    this.grip = { kind, part, range };
+    this.element.setPointerCapture(event.pointerId);
+    if (kind === "new" && range.span < total) this.look({ from: at - range.span / 2, span: range.span });
+    this.scrollTo(event);
+  }
+
+  private pointerMove(event: PointerEvent): void {
+    const { grip, shown } = this;
+    if (!grip || !shown) return;
+    const by = (this.partOf(event) - grip.part) * shown.total;
+    const { from, span } = grip.range;
+    const edges = grip.kind === "move" ? [from + by, from + by + span]
+      : grip.kind === "from" ? [from + by, from + span]
+      : grip.kind === "until" ? [from, from + span + by]
+      : [grip.part * shown.total, grip.part * shown.total + by];
+    // A new part needs a drag of some width; before that the press has moved the frame there.
+    if (grip.kind === "new" && Math.abs(by / shown.total) * this.element.clientWidth < 4) return;
+    this.look({ from: Math.max(Math.min(...edges), grip.kind === "move" ? -Infinity : 0), span: Math.abs(edges[1] - edges[0]) });
+    this.scrollTo(event);
+  }
+
+  /** Where rows are out of view, a drag up or down scrolls to them. */
+  private scrollTo(event: PointerEvent): void {
+    if (!this.shown || this.shown.height >= 1) return;
+    const box = this.element.getBoundingClientRect();
+    this.scroll((event.clientY - box.top) / box.height - this.shown.height / 2);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (!this.shown || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { range, total } = this.shown;
+    const step = range.span / 10;
+    const key = event.shiftKey ? ({ ArrowLeft: "+", ArrowRight: "-" }[event.key] ?? event.key) : event.key;
+    const to: Record<string, Range | undefined> = {
+      ArrowLeft: { from: range.from - step, span: range.span },
+      ArrowRight: { from: range.from + step, span: range.span },
+      "+": zoomed(range, 0.5, 0.8),
+      "-": zoomed(range, 0.5, 1.25),
+      Home: { from: 0, span: range.span },
+      End: { from: total - range.span, span: range.span },
+    };
+    const wanted = Object.hasOwn(to, key) ? to[key] : undefined;
+    if (!wanted) return;
+    event.preventDefault();
+    this.look(wanted);
+  }
+
+  private partOf(event: PointerEvent): number {
+    const box = this.element.getBoundingClientRect();
+    return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+  }
+}
+
+const digits = (percent: number) => percent.toFixed(percent > 0 && percent < 1 ? 3 : 1);
+
+/** As the bytes of an image lie in memory (all browsers run on little-endian machines). */
+const abgr = (colour: Rgb) => (0xff000000 | ((colour & 255) << 16) | (colour & 0xff00) | (colour >> 16)) >>> 0;
