@@ -59,7 +59,7 @@ Overview = TypedDict(
 def overview(reading: Reading, question: Question, kind: ProfileType, *, most: int) -> Overview:
     """What each service took, by name; of more than `most` services those that took most time."""
     chosen = choose(reading, question, stacks=False)
-    services = seen(chosen, kind, "service")
+    services = seen(chosen, kind, "service", at_once=True)
     dearest = {of.key for of in sorted(services, key=lambda of: (-of.ns, of.key))[:most]}
     kept = [of for of in services if of.key in dearest]
     versions: dict[str, list[Seen]] = defaultdict(list)

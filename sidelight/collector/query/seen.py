@@ -6,9 +6,9 @@ from math import fsum
 
 import pyarrow as pa
 
-from sidelight.collector.columns import Array, firsts, integers, numbered, one, stacked, strings
+from sidelight.collector.columns import firsts, integers, numbered, one, stacked, strings
 from sidelight.collector.query.frames import STATES_OF
-from sidelight.collector.query.watched import processes, union_ns, watched_seconds
+from sidelight.collector.query.watched import processes, union_ns, watched_and_time
 from sidelight.collector.query.windows import Windows
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
@@ -20,7 +20,7 @@ class Seen:
 
     `key` has the values that tell it from others. `samples` and `ns`, their time, are of the profile type;
     `sampled` counts samples in every state. `pods` says when the last window of each pod ended, and
-    `pods_at_once` how many there were on average while any was watched.
+    `pods_at_once`, if asked for, how many there were on average while any was watched.
     """
 
     key: tuple[str, ...]
@@ -40,7 +40,7 @@ class Seen:
         return self.ns / SECOND_NS / self.pod_seconds if self.pod_seconds else None
 
 
-def seen(windows: Windows, kind: ProfileType, *keys: str) -> list[Seen]:
+def seen(windows: Windows, kind: ProfileType, *keys: str, at_once: bool = False) -> list[Seen]:
     """What was seen of each value of some columns of text, in the order of these values."""
     names, table, whole = _numbered(windows, keys)
     found = [Seen(key) for key in names]
@@ -62,7 +62,7 @@ def seen(windows: Windows, kind: ProfileType, *keys: str) -> list[Seen]:
         of.samples += samples
         of.sampled += all_samples
         of.ns += samples * period
-    _add_watched(found, whole)
+    _add_watched(found, whole, at_once=at_once)
     return sorted((of for of in found if of.windows), key=lambda of: of.key)
 
 
@@ -81,27 +81,20 @@ def _numbered(windows: Windows, keys: Sequence[str]) -> tuple[list[tuple[str, ..
     return found, table.append_column("number", number[: len(table)]), whole
 
 
-def _add_watched(found: Sequence[Seen], whole: pa.Table) -> None:
+def _add_watched(found: Sequence[Seen], whole: pa.Table, *, at_once: bool) -> None:
     """The pods of each, and how long they were watched."""
     numbers = integers(whole["number"])
     seconds: list[list[float]] = [[] for _ in found]
-    for row, watched in watched_seconds(whole, "number"):
+    time = [0] * len(found)
+    for row, watched, covered in watched_and_time(whole, "number"):
         seconds[numbers[row]].append(watched)
+        time[numbers[row]] += covered
     for at, last in _last_of_pods(whole):
         found[at].pods.append(last)
-    for of, of_pods in zip(found, seconds, strict=True):
+    together = union_ns(whole, one(whole["number"])) if at_once else {}
+    for at, (of, of_pods) in enumerate(zip(found, seconds, strict=True)):
         of.pod_seconds = fsum(of_pods)
-    each = _numbers_of_pods(whole)
-    of_each, of_all = union_ns(whole, each), union_ns(whole, one(whole["number"]))
-    together = [0] * len(found)
-    for pod, at in dict(zip(integers(each), numbers, strict=True)).items():
-        together[at] += of_each.get(pod, 0)
-    for at, time in of_all.items():
-        found[at].pods_at_once = together[at] / time if time else 0.0
-
-
-def _numbers_of_pods(whole: pa.Table) -> Array:
-    return numbered(whole.select(["number", "namespace", "pod"]))
+        of.pods_at_once = time[at] / together[at] if together.get(at) else 0.0
 
 
 def _last_of_pods(whole: pa.Table) -> Iterator[tuple[int, int]]:

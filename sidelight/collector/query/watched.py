@@ -28,6 +28,11 @@ def pod_seconds(rows: pa.Table) -> float:
 
 def watched_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
     """The seconds that each pod was watched, with its first row; apart for each value of these columns."""
+    return ((first, seconds) for first, seconds, _ in watched_and_time(rows, *keys))
+
+
+def watched_and_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, int]]:
+    """The same, with the time (ns) that windows cover, whatever their coverage."""
     number = numbered(rows.select([*keys, "namespace", "pod"]))
     counted = pc.subtract(pc.add(rows["duration_ns"], rows["covered_ns"]), rows["ticking_ns"])
     table = pa.table(
@@ -44,7 +49,7 @@ def watched_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
     time = union_ns(rows, number)
     for at, first, duration, covered in zip(*(column.to_pylist() for column in added.columns), strict=True):
         if duration:
-            yield first, time[at] * covered / duration / SECOND_NS
+            yield first, time[at] * covered / duration / SECOND_NS, time[at]
 
 
 def union_ns(rows: pa.Table, number: Array) -> dict[int, int]:
