@@ -1,0 +1,123 @@
+"""How long a collector takes to tell of very many services, and of the trends of those in view.
+
+    python bench/services.py [--services 30000] [--windows 4] [--view 40] [--repeats 5] [--blocks]
+
+A store in memory gets so many windows of each service over a day, in two versions; with `--blocks`
+compaction has been there, and windows are taken by the hour. `cold` has nothing decoded yet, `warm` is asked
+about another range, so that no finished answer is used. Medians of the repeats, wall clock and CPU of all
+threads: trust the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+from ulid import ULID
+
+from sidelight.collector.api.reply import json_reply
+from sidelight.collector.compaction import Compaction, Rules
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.heatmap import Bounds, heatmap
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.listing import services
+from sidelight.collector.query.matching import read_selector
+from sidelight.collector.query.overview import overview
+from sidelight.collector.query.reading import Deadline, Reading
+from sidelight.collector.query.windows import Question
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.segments import event_day, write_segment
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.folded import parse_folded
+from sidelight.stacks.labels import Labels
+from sidelight.stacks.window import Quality, Window
+
+SECOND_NS = 10**9
+DAY_NS = 86_400 * SECOND_NS
+START_NS = 1_795_219_200 * SECOND_NS
+"""2026-11-21T00:00:00Z."""
+WELL = Quality(attempts=6000, mode="gil", sampler="sidelight 0.1.0", reader="own", python="3.11.7")
+
+
+def filled(count: int, turns: int) -> ObjectStore:
+    """A store with so many windows of each service, evenly over a day."""
+    store = MemoryStore()
+    stacks = [parse_folded(f"main (a.py:1);f{at} (b.py:2) {20 * at}\n") for at in range(1, 40)]
+    for turn in range(turns):
+        version = "v1" if turn < turns // 2 else "v2"
+        made = [
+            Window(
+                id=str(ULID()),
+                labels=Labels(
+                    {"service": f"svc-{at:05d}", "version": version, "pod": f"svc-{at:05d}-{version}"}
+                ),
+                start_ns=START_NS + turn * (DAY_NS // turns) + at,
+                duration_ns=60 * SECOND_NS,
+                period_ns=10_000_000,
+                counts=stacks[(7 * at + turn) % len(stacks)],
+                quality=WELL,
+            )
+            for at in range(count)
+        ]
+        for day in {event_day(one.start_ns) for one in made}:
+            write_segment(store, [one for one in made if event_day(one.start_ns) == day])
+    return store
+
+
+def asks(view: int) -> Mapping[str, Callable[[Reading, Question], Mapping[str, object]]]:
+    names = "|".join(f"svc-{at:05d}" for at in range(100, 100 + view))
+    some = read_selector(f'{{service=~"{names}"}}')
+    bounds = Bounds(columns=5000, rows=view, cells=100_000)
+
+    def trends(reading: Reading, whole: Question) -> Mapping[str, object]:
+        of = Question(some, whole.from_ns, whole.until_ns)
+        step = 1800 * SECOND_NS
+        return heatmap(reading, of, ProfileType.CPU, rows="service", step_ns=step, zone="UTC", bounds=bounds)
+
+    return {
+        "overview": lambda reading, whole: overview(reading, whole, ProfileType.CPU, most=100_000),
+        "services": services,
+        f"trends of {view}": trends,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--services", type=int, default=30_000)
+    parser.add_argument("--windows", type=int, default=4)
+    parser.add_argument("--view", type=int, default=40)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--blocks", action="store_true")
+    given = parser.parse_args()
+    store = filled(given.services, given.windows)
+    if given.blocks:
+        Compaction(store, Metrics(), Rules(segments=1), interval_seconds=1).look()
+    print(f"{given.services} services, {given.services * given.windows} windows")
+    limits = QueryLimits(timeout_seconds=600, cache_bytes=1 << 30)
+    for name, ask in asks(given.view).items():
+        cold, warm, body = [], [], b""
+        for _ in range(given.repeats):
+            with closing(QueryEngine(store, limits)) as engine:
+                for turn, into in enumerate((cold, warm)):
+                    whole = Question(read_selector(""), START_NS - turn, START_NS + DAY_NS)
+                    wall, cpu = time.perf_counter(), time.process_time()
+                    reading = Reading(store, engine.cache, engine._reads, Deadline(600))
+                    body = json_reply(ask(reading, whole), gzip=True).body
+                    into.append((time.perf_counter() - wall, time.process_time() - cpu))
+        said = (
+            f"{word} {1000 * statistics.median(each[0] for each in of):.0f} ms "
+            f"(CPU {1000 * statistics.median(each[1] for each in of):.0f})"
+            for word, of in (("cold", cold), ("warm", warm))
+        )
+        print(f"{name}: {', '.join(said)}; {len(body)} bytes gz", flush=True)
+
+
+if __name__ == "__main__":
+    main()
