@@ -33,6 +33,15 @@ async def test_lines_count_a_stack_once_a_line_and_the_function_once_a_stack() -
         assert (bare["line"], bare["sides"][0]["self_samples"]) == ([0], [32])
 
 
+async def test_lines_of_some_depths_leave_the_other_samples_out() -> None:
+    async with serving(stored([window(RECURSIVE)])) as client:
+        answer = await get(client, "lines", function="f", file="b.py", min_depth="3", max_depth="3")
+        assert (answer["line"], answer["sides"][0]["total_samples"]) == ([5], [8])
+        assert (answer["sides"][0]["samples"], answer["sides"][0]["whole"]["total_samples"]) == (8, 8)
+        every = await get(client, "lines", function="f", file="b.py")
+        assert every["sides"][0]["samples"] == 63
+
+
 async def test_lines_of_two_sides_are_those_of_either() -> None:
     store = stored(
         [window("main;f (a.py:1) 3 | main;f (a.py:2) 1", version="1")],

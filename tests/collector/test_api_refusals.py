@@ -27,7 +27,8 @@ async def test_an_unknown_parameter_is_refused_by_name_with_those_that_exist(cli
     status, body = await refused(client, "flamegraph", form="-15m")
     assert (status, body["error"]) == (400, "bad_parameter")
     assert "'form'" in body["message"]
-    assert body["hint"] == "The parameters are: from, lines, nodes, query, states, type, until."
+    names = "focus, from, function, lines, max_depth, min_depth, nodes, query, states, type, until"
+    assert body["hint"] == f"The parameters are: {names}."
 
 
 async def test_a_parameter_given_twice_is_refused(client: Client) -> None:

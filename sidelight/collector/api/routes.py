@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -53,7 +54,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/depth": (*RANGE, *SIDES, *STACKS, "type"),
     "/depth/frames": (*RANGE, *SIDES, *STACKS, "type", "limit"),
     "/top": (*RANGE, *SIDES, *STACKS, "type", "by", "limit"),
-    "/lines": (*RANGE, *SIDES, "type", "function", "file", "limit"),
+    "/lines": (*RANGE, *SIDES, *STACKS, "type", "file", "limit"),
     "/export": (*RANGE, "type", "format", "lines", "states", "nodes", "about"),
     "/export/compare": (*RANGE, *SIDES, "type", "format", "lines", "states", "nodes", "about"),
     "/export/{name}.speedscope.json": (*RANGE, "type", "lines", "nodes"),
@@ -209,7 +210,8 @@ class _Api:
     async def lines(self, request: web.Request) -> web.Response:
         given = self._read(request, "/lines")
         kind, limit = given.kind(), given.limit(DEFAULT_LINES)
-        function, file = given.text("function"), given.text("file")
+        # Here it is the function whose lines are listed, and leaves no samples out.
+        function, file, pick = given.text("function"), given.text("file"), replace(given.pick(), function="")
         return await self._answer(
             request,
             lambda: partial(
@@ -219,6 +221,7 @@ class _Api:
                 function=function,
                 file=file,
                 limit=limit,
+                pick=pick,
             ),
         )
 

@@ -6,6 +6,7 @@ from typing import TypedDict
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import costs
 from sidelight.collector.query.frames import weigh
+from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, choose_all
@@ -46,11 +47,19 @@ class Lines(TypedDict):
 
 
 def function_lines(
-    reading: Reading, sides: Sequence[Question], kind: ProfileType, *, function: str, file: str, limit: int
+    reading: Reading,
+    sides: Sequence[Question],
+    kind: ProfileType,
+    *,
+    function: str,
+    file: str,
+    limit: int,
+    pick: Pick = ALL,
 ) -> Lines:
     """The `limit` heaviest lines of a function; `lines` says how many there are."""
     chosen = choose_all(reading, sides)
-    weighed = [(windows, weigh(sums(reading, windows), kind)) for windows in chosen]
+    weights = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
+    weighed = list(zip(chosen, weights, strict=True))
     frame = escape(Frame(function, file).text)
     none = (Cost(),) * len(sides)
     whole = costs(reading, weighed, begin=frame).get(frame, none)
@@ -68,7 +77,7 @@ def function_lines(
         "line": shown,
         "sides": [
             {
-                **side(question, windows, kind),
+                **narrowed(side(question, windows, kind), weights[at], pick),
                 "self_us": [_us(found[line][at].self_ns) for line in shown],
                 "total_us": [_us(found[line][at].total_ns) for line in shown],
                 "self_samples": [found[line][at].self_samples for line in shown],

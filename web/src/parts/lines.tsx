@@ -1,6 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
+import { pickedBy } from "../band.ts";
 import type { LinesAnswer, LinesSide } from "../api/answers.ts";
 import { changeOf, divisors } from "../flame/compare.ts";
 import { functionMeant, sandwichOf } from "../flame/offers.ts";
@@ -25,7 +26,7 @@ export function LinesView({ tree, names }: { tree: Tree; names: readonly string[
   const { function: name, file } = frameParts(whose);
   const scope = names.length === 2 ? comparison(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const about = here.fn !== "" && (here.by === "function" || here.by === "line");
-  const asked = useAnswer<LinesAnswer>(about ? apiUrl("lines", { ...scope, function: name, file }) : null);
+  const asked = useAnswer<LinesAnswer>(about ? apiUrl("lines", { ...scope, ...pickedBy({ ...here, scope: "" }), function: name, file }) : null);
   useKeys({ s: () => { if (about) change(sandwichOf(whose)); } });
   if (!about) {
     return (
