@@ -63,6 +63,12 @@ export function useAnswer<Answer>(url: string | null): Asked<Answer> {
       timer = setTimeout(again, wait);
       return undefined;
     };
+    // Said at once: what was asked ahead of the page does not end with this signal.
+    stop.signal.addEventListener("abort", () => {
+      if (!(stop.signal.reason instanceof Failure)) return;
+      failed(stop.signal.reason);
+      way((now) => ({ ...now, loading: false }));
+    });
     ask<Answer>(url, stop.signal, () => way((now) => ({ ...now, coming: true }))).then(
       (answer) => {
         if (stop.signal.aborted) return;
@@ -71,11 +77,10 @@ export function useAnswer<Answer>(url: string | null): Asked<Answer> {
         reached();
       },
       (error: unknown) => {
-        if (stop.signal.reason instanceof Failure) failed(stop.signal.reason);
-        else if (!stop.signal.aborted) failed(error instanceof Failure ? error : new Failure("unexpected", String(error), ""));
+        if (!stop.signal.aborted) failed(error instanceof Failure ? error : new Failure("unexpected", String(error), ""));
       },
     ).finally(() => {
-      if (stopping.current === stop) way((now) => ({ ...now, loading: false }));
+      if (stopping.current === stop && !stop.signal.aborted) way((now) => ({ ...now, loading: false }));
     });
     return () => {
       clearTimeout(timer);
