@@ -189,7 +189,7 @@ def test_the_distribution_under_a_focus(deep: str, open_page: Open) -> None:
     page = open_page(f"{deep}/s/one")
     click(page, "query")
     expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
-    page.get_by_role("link", name="Stack depth").click()
+    page.get_by_role("main").get_by_role("link", name="Depth").click()
     page.get_by_role("button", name="Under focus").click()
     expect(page.locator("table.depths tbody tr")).to_contain_text("360")
     expect(page.get_by_text("Below query (db/sql.py)")).to_be_visible()
@@ -269,18 +269,18 @@ def test_hostile_names_are_text_in_every_list(shop: str, open_page: Open) -> Non
 
 
 def test_the_lists_say_when_they_cannot_be_had_and_ask_again(deep: str, open_page: Open) -> None:
-    page = open_page("about:blank", expected="503")
+    page = open_page("about:blank", expected="500")
     refused: list[Route] = []
 
     def refuse(route: Route) -> None:
         refused.append(route)
-        body = '{"error": "store_unavailable", "message": "the store does not answer", "hint": "Try later."}'
-        route.fulfill(status=503, content_type="application/json", body=body)
+        body = '{"error": "internal", "message": "it did not work", "hint": "Look at the log."}'
+        route.fulfill(status=500, content_type="application/json", body=body)
 
     page.route("**/api/v1/depth/frames?**", refuse)
     page.goto(f"{deep}/s/one/depth")
     charts(page)
-    expect(page.locator(".trouble")).to_contain_text("the store does not answer")
+    expect(page.locator(".trouble")).to_contain_text("it did not work")
     page.unroute("**/api/v1/depth/frames?**")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()

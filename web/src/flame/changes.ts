@@ -1,4 +1,5 @@
-import { changeOf, type Change } from "./compare.ts";
+import type { Change } from "./compare.ts";
+import { changeIn } from "./ranking.ts";
 import type { Reading } from "./reading.ts";
 import { functionSums } from "./sums.ts";
 
@@ -16,11 +17,9 @@ export const isChange = ({ direction }: Change): boolean => direction !== "same"
 export function changesOf(reading: Reading, most: number, significant: boolean): Changed[] {
   const { tree, shape, divisor } = reading;
   const sums = functionSums(tree, shape);
-  const by = (us: readonly Float64Array[], samples: readonly Float64Array[], row: number) =>
-    changeOf([us[0][row], us[1][row]], [samples[0][row], samples[1][row]], divisor);
-  return Array.from(sums.name, (name, row) => ({ name, row, total: by(sums.total, sums.totalSamples, row) }))
+  return Array.from(sums.name, (name, row) => ({ name, row, total: changeIn(sums, row, divisor, "total") }))
     .filter(({ total }) => total.delta !== 0 && (!significant || isChange(total)))
     .sort((a, b) => Number(isChange(b.total)) - Number(isChange(a.total)) || Math.abs(b.total.delta) - Math.abs(a.total.delta) || (tree.names[a.name] < tree.names[b.name] ? -1 : 1))
     .slice(0, most)
-    .map(({ name, row, total }) => ({ name, total, us: [sums.total[0][row], sums.total[1][row]], self: by(sums.self, sums.selfSamples, row) }));
+    .map(({ name, row, total }) => ({ name, total, us: [sums.total[0][row], sums.total[1][row]], self: changeIn(sums, row, divisor, "self") }));
 }

@@ -16,6 +16,7 @@ import { DepthScope } from "../parts/depthscope.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
+import { treeAsked } from "../parts/lensed.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
@@ -52,7 +53,7 @@ export function Depth({ turn }: { turn: number }) {
       <DepthScope asked={scope} />
       <Show asked={asked} what="stack depths">
         {(answer) => (answer.sides.some((side) => side.depth.length > 0)
-          ? <Distribution answer={answer} current={asked.current} url={apiUrl(two ? "compare" : "flamegraph", { ...whole, ...depths, nodes: here.nodes })} parts={whole} />
+          ? <Distribution answer={answer} current={asked.current} url={apiUrl(two ? "compare" : "flamegraph", { ...whole, ...depths, ...treeAsked(here) })} parts={whole} />
           : fn !== "" || focus !== "" ? <NoneSuch fn={fn} focus={focus} /> : <Nothing what={here.type} />)}
       </Show>
     </>

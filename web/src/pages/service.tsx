@@ -86,7 +86,7 @@ function Views() {
     <nav class="views" aria-label="Views of this profile">
       <Segments<ViewName> label="View" value={here.view === "sides" ? "flame" : here.view} choose={(next) => change({ view: next })}
         options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
-      <Link to={onPage(here, "depth", apart)} class="button">Depth</Link>
+      <Link to={onPage(here, "depth", { ...apart, focus: here.focus })} class="button">Depth</Link>
       <Link to={onPage(here, "heatmap", apart)} class="button">Heatmap</Link>
     </nav>
   );

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { changesOf } from "../flame/changes.ts";
+import { functionOf, sandwichOf } from "../flame/offers.ts";
 import { frameParts } from "../flame/packages.ts";
 import { normalised } from "../flame/pictures.ts";
 import type { Reading } from "../flame/reading.ts";
@@ -45,7 +46,7 @@ export function Changes({ reading }: { reading: Reading }) {
                     {us.map((value, side) => <td key={side} class="number">{normalised(value, divisor[side], norm)}</td>)}
                     {delta(total)}{delta(self)}
                     <td class="acts">
-                      <Link class="button" to={{ ...here, view: "sandwich", fn: text }} title="Callers and callees">sandwich</Link>{" "}
+                      <Link class="button" to={{ ...here, ...sandwichOf(functionOf(tree, name)) }} title="Callers and callees">sandwich</Link>{" "}
                       <CopyButton text={() => text} what="Name">copy</CopyButton>{" "}
                       <CopyButton text={() => window.location.origin + href(found)} what="Link">link</CopyButton>
                     </td>

@@ -1,14 +1,12 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import type { DepthSide, FlameAnswer } from "../api/answers.ts";
 import { bandName, bandOf, type Band } from "../band.ts";
-import { read } from "../flame/reading.ts";
-import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { count, percent } from "../numbers.ts";
 import { onPage } from "../url.ts";
 import { Link, Show } from "./basics.tsx";
-import { FlamePanel } from "./flamepanel.tsx";
+import { Lensed } from "./lensed.tsx";
 import { Pruned } from "./pruned.tsx";
 
 /** The chosen depths in numbers, where they can be typed, and the flame graph of their samples. */
@@ -66,20 +64,11 @@ function Graph({ url, names }: { url: string; names: readonly string[] }) {
             </Link>
           </p>
           <Pruned pruned={answer.pruned} />
-          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <Read answer={answer} names={two ? names : [""]} />}
+          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <Lensed answer={answer} names={two ? names : [""]} />}
         </>
       )}
     </Show>
   );
-}
-
-function Read({ answer, names }: { answer: FlameAnswer; names: readonly string[] }) {
-  const { invert, collapse } = place.value;
-  const reading = useMemo(
-    () => read(treeOf(answer), answer.sides.map((side) => side.pod_seconds), { invert, collapse, norm: "rate" }),
-    [answer, invert, collapse],
-  );
-  return <FlamePanel reading={reading} names={names} />;
 }
 
 /** Says on other pages that only some depths are shown, and how to see all again. */

@@ -16,7 +16,7 @@ export function TypePicker() {
   );
 }
 
-const WORDS = { "=": "is", "!=": "is not", "=~": "matches", "!~": "does not match" } as const;
+export const WORDS = { "=": "is", "!=": "is not", "=~": "matches", "!~": "does not match" } as const;
 
 const apply = (matchers: readonly Matcher[]) => change({ query: joined(...matchers.map(written)) });
 

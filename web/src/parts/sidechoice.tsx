@@ -1,9 +1,8 @@
-import { useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
-import { epoch, type LabelsAnswer, type ValuesAnswer } from "../api/answers.ts";
+import { epoch, type ValuesAnswer } from "../api/answers.ts";
 import { place } from "../location.ts";
-import { equals, selectorOf } from "../selectors.ts";
+import { selectorOf } from "../selectors.ts";
 import { ago, type Range } from "../times.ts";
 
 interface CapturesAnswer {
@@ -27,28 +26,5 @@ export function CaptureChoice({ letter, value, range, choose }: { letter: string
         {[...told].map(([id, text]) => <option key={id} value={id}>{text.slice(0, 120)}</option>)}
       </select>
     </label>
-  );
-}
-
-/** Adds a matcher from the labels and values there are. */
-export function LabelChoice({ letter, range, choose }: { letter: string; range: Range; choose: (matcher: string) => void }) {
-  const scope = { query: selectorOf(place.value.service, ""), ...range };
-  const [label, pick] = useState("");
-  const labels = useAnswer<LabelsAnswer>(apiUrl("labels", scope));
-  const values = useAnswer<ValuesAnswer>(label === "" ? null : apiUrl(`labels/${encodeURIComponent(label)}/values`, scope));
-  return (
-    <div class="row">
-      <select aria-label={`Label of side ${letter}`} value={label} onChange={(event) => pick(event.currentTarget.value)}>
-        <option value="">add a label…</option>
-        {labels.answer?.labels.filter((name) => name !== "service").map((name) => <option key={name} value={name}>{name}</option>)}
-      </select>
-      {label !== "" && (
-        <select aria-label={`Value of the label of side ${letter}`} value="" disabled={!values.answer}
-          onChange={(event) => { choose(equals(label, event.currentTarget.value)); pick(""); }}>
-          <option value="" disabled>{values.loading ? "loading…" : "choose…"}</option>
-          {values.answer?.values.map((value) => <option key={value} value={value}>{value || "(empty)"}</option>)}
-        </select>
-      )}
-    </div>
   );
 }

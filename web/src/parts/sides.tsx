@@ -4,12 +4,14 @@ import { apiUrl } from "../api/ask.ts";
 import { epoch, type ServicesAnswer, type Side, type VersionRow } from "../api/answers.ts";
 import { change, place } from "../location.ts";
 import { percent, plural, seconds } from "../numbers.ts";
-import { equals, joined, selectorOf, sideMatchers, sideName } from "../selectors.ts";
+import { equals, joined, selectorOf, sideMatchers, sideName, written } from "../selectors.ts";
 import { alone, captureOf, earlier, swapped, versionSide } from "../sides.ts";
 import { ago, instant, rangeName, type Range } from "../times.ts";
 import { onPage } from "../url.ts";
 import { Link } from "./basics.tsx";
-import { CaptureChoice, LabelChoice } from "./sidechoice.tsx";
+import { WORDS } from "./filters.tsx";
+import { MatcherEditor } from "./matcher.tsx";
+import { CaptureChoice } from "./sidechoice.tsx";
 import { useKeys } from "./keys.ts";
 import { QualityLine } from "./quality.tsx";
 
@@ -48,6 +50,7 @@ function Picker({ which, versions, range, answered }: { which: "a" | "b"; versio
   const kind = side.startsWith("version:") ? side : capture !== null ? "capture" : "match";
   const [typed, type] = useState(sideMatchers(side));
   useEffect(() => type(sideMatchers(side)), [side]);
+  const [adding, add] = useState(false);
   const letter = which.toUpperCase();
   const now = Date.now() / 1000;
   const choose = (chosen: string) => {
@@ -84,8 +87,10 @@ function Picker({ which, versions, range, answered }: { which: "a" | "b"; versio
               <input class="matchers" value={typed} spellcheck={false} autocomplete="off" placeholder='e.g. node="n3" (empty: everything)' onInput={(event) => type(event.currentTarget.value)} />
             </label>
             <button>Set</button>
+            <button type="button" aria-expanded={adding} onClick={() => add(!adding)}>+ label</button>
           </form>
-          <LabelChoice letter={letter} range={range} choose={(matcher) => change({ [which]: `match:${joined(sideMatchers(side), matcher)}` })} />
+          {adding && <MatcherEditor range={range} given={null} words={WORDS} cancel={() => add(false)}
+            done={(matcher) => { add(false); change({ [which]: `match:${joined(sideMatchers(side), written(matcher))}` }); }} />}
         </>
       )}
       <Times which={which} own={own} range={range} />
