@@ -12,7 +12,7 @@ from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from tests.running import collector, eventually
 from tests.web.conftest import Open, Serve
-from tests.web.flame import boxes
+from tests.web.flame import boxes, click
 from tests.web.profiles import AFTER, BEFORE, send, windows
 
 GOLDEN = Path(__file__).parent.parent / "collector" / "golden"
@@ -214,3 +214,14 @@ def test_the_next_version_is_compared_whatever_was_compared_before(serve: Serve,
     page.get_by_role("link", name="Compare with previous version").click()
     expect(page.locator(".verdict")).to_contain_text("B takes 45.5 % more CPU time than A")
     assert "a_from" not in given(page)
+
+
+def test_the_view_tabs_keep_the_function_zoomed_into_where_the_other_page_knows_it(
+    shop: str, open_page: Open
+) -> None:
+    page = open_page(f"{shop}/s/shop")
+    click(page, "handle")
+    page.wait_for_url("**focus=**")
+    page.get_by_role("navigation", name="Views of this profile").get_by_role("link", name="Depth").click()
+    expect(page.get_by_role("heading", name="Stack depth of shop")).to_be_visible()
+    assert "focus" in given(page)
