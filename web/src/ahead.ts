@@ -11,12 +11,14 @@ import { parsePlace, type Place } from "./url.ts";
 export const compareAsked = (here: Place): readonly ["compare", Record<string, string>] =>
   ["compare", { ...comparison(here, rangeOf(here)), ...pickedBy({ ...here, scope: "" }), ...treeAsked(here) }];
 
-/** Asks for a comparison while the button that leads to it is still pressed. */
+/** Asks for a comparison while the button that leads to it is still pressed, and at the latest before its page is made. */
 export function askAhead(): void {
-  document.addEventListener("pointerdown", (event) => {
+  const ahead = (event: MouseEvent) => {
     const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[data-inside]") : null;
-    if (!link || event.button !== 0) return;
+    if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
     if (to.page === "compare" && to.a !== "" && to.b !== "") begin(apiUrl(...compareAsked(to)));
-  });
+  };
+  document.addEventListener("pointerdown", ahead);
+  document.addEventListener("click", ahead, true);
 }

@@ -43,6 +43,6 @@ export function pickedBy(place: Place): Record<string, string> {
     min_depth: band && depth_from !== "" ? String(band.from) : "",
     max_depth: band && depth_until !== "" ? String(band.until) : "",
     function: scope === "function" ? fn : "",
-    focus: scope === "focus" && !invert ? focus : "",
+    focus: scope === "focus" && !invert && /^[0-9a-f]{16}\../.test(focus) ? focus : "",
   };
 }

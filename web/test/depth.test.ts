@@ -72,8 +72,10 @@ test("a question names only what is picked", () => {
   assert.deepEqual(pickedBy({ ...START, depth_from: "9", depth_until: "3" }), { ...none, min_depth: "3", max_depth: "9" });
   assert.deepEqual(pickedBy({ ...START, depth_from: "9" }), { ...none, min_depth: "9" });
   assert.deepEqual(pickedBy({ ...START, scope: "function", fn: "f (a.py)", focus: "x" }), { ...none, function: "f (a.py)" });
-  assert.deepEqual(pickedBy({ ...START, scope: "focus", fn: "f (a.py)", focus: "x" }), { ...none, focus: "x" });
-  assert.deepEqual(pickedBy({ ...START, scope: "focus", focus: "x", invert: true }), none, "an inverted path begins elsewhere");
+  const focus = "0123456789abcdef.main (app.py)";
+  assert.deepEqual(pickedBy({ ...START, scope: "focus", fn: "f (a.py)", focus }), { ...none, focus });
+  assert.deepEqual(pickedBy({ ...START, scope: "focus", focus, invert: true }), none, "an inverted path begins elsewhere");
+  assert.deepEqual(pickedBy({ ...START, scope: "focus", focus: `^${focus}` }), none, "so does a caller's");
 });
 
 test("folded cycles written out are the stack", () => {

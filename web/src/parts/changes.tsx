@@ -1,4 +1,4 @@
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { changesOf } from "../flame/changes.ts";
 import { functionOf, sandwichOf } from "../flame/offers.ts";
 import { frameParts } from "../flame/packages.ts";
@@ -16,6 +16,13 @@ const MOST = 10;
 
 /** The functions whose time changed most, under the picture: each leads on. */
 export function Changes({ reading }: { reading: Reading }) {
+  // After the picture, which is looked at first.
+  const [ready, be] = useState(false);
+  useEffect(() => be(true), []);
+  return ready ? <Rows reading={reading} /> : null;
+}
+
+function Rows({ reading }: { reading: Reading }) {
   const here = place.value;
   const { norm, sig } = here;
   const { tree, divisor } = reading;
