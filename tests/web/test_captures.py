@@ -123,7 +123,7 @@ def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
         expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
         served.running.end()
         expect(page.get_by_role("alert")).to_contain_text("The collector does not answer.")
-        expect(page.get_by_role("alert")).to_contain_text("What is below was true before.")
+        expect(page.get_by_role("alert")).to_contain_text("What you see is old")
         expect(page.locator(".live")).to_contain_text("shares.py")
     with collector(tmp_path, store, "--listen", served.url.removeprefix("http://"), *QUICK):
         expect(page.get_by_role("alert")).to_have_count(0, timeout=30_000)

@@ -1,4 +1,5 @@
 import type { Agent, CaptureAnswer, CapturePart } from "./api/captures.ts";
+import { count } from "./numbers.ts";
 import { equals, joined } from "./selectors.ts";
 import { rfc3339 } from "./times.ts";
 import type { Place } from "./url.ts";
@@ -42,9 +43,8 @@ export const curlOf = (wish: Wish, collector: string): string =>
 /** What a capture costs, in words. */
 export function costOf({ pods, seconds, rate, mode }: Wish): string {
   const each = pods === "all" ? "Each pod" : pods === 1 || (typeof pods === "object" && pods.length === 1) ? "The pod" : "Each of the pods";
-  const stop = mode === "nonblocking" ? "Nothing is stopped, so stacks may be wrong." : mode === "blocking" ? "All its threads stand still while stacks are read."
-    : "Only the thread that holds the GIL stands still while stacks are read.";
-  return `${each} is sampled ${rate.toLocaleString("en-US")} times a second for ${seconds} s: ${Math.round(rate * seconds).toLocaleString("en-US")} ticks. ${stop} The sidecar lowers the rate rather than take more than its --capture-budget-percent (10 % of a core and of the process's time, if not set otherwise). Ordinary windows pause meanwhile.`;
+  const stop = mode === "nonblocking" ? "No thread stands still, so stacks may be wrong." : mode === "blocking" ? "All threads stand still meanwhile." : "Only the thread with the GIL stands still meanwhile.";
+  return `${each} is sampled ${count(rate)} times a second for ${seconds} s: ${count(rate * seconds)} ticks. ${stop} The sidecar lowers the rate rather than take more than its --capture-budget-percent: by default 10 % of a core and of the process's time.`;
 }
 
 /** What keeps a sidecar from a capture now; empty if nothing does. */

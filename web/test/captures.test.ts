@@ -33,8 +33,8 @@ test("a command says what is not usual, and nothing else", () => {
 });
 
 test("the cost is told in words, for each pod", () => {
-  assert.match(costOf(WISH), /^The pod is sampled 100 times a second for 60 s: 6,000 ticks\. Only the thread that holds the GIL/);
-  assert.match(costOf({ ...WISH, pods: "all", mode: "blocking" }), /^Each pod .* All its threads stand still/);
+  assert.match(costOf(WISH), /^The pod is sampled 100 times a second for 60 s: 6,000 ticks\. Only the thread with the GIL/);
+  assert.match(costOf({ ...WISH, pods: "all", mode: "blocking" }), /^Each pod .* All threads stand still/);
   assert.match(costOf({ ...WISH, pods: ["a", "b"], mode: "nonblocking" }), /^Each of the pods .* stacks may be wrong/);
 });
 
