@@ -1,4 +1,5 @@
 import type { Agent, CaptureAnswer, CapturePart } from "./api/captures.ts";
+import { shellQuoted } from "./commands.ts";
 import { count } from "./numbers.ts";
 import { equals, joined } from "./selectors.ts";
 import { rfc3339 } from "./times.ts";
@@ -23,22 +24,20 @@ export function podsOf(text: string): Wish["pods"] {
   return /^\d*$/.test(typed) ? Number(typed || "1") : typed.split(",").map((name) => name.trim()).filter((name) => name !== "");
 }
 
-/** A word for a shell, whatever is in it. */
-export const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
 const WORDS = ["start", "list", "show", "stop", "delete"];
 
 export function cliOf(wish: Wish, collector: string): string {
-  const pods = typeof wish.pods === "object" ? wish.pods.join(",") : String(wish.pods);
-  const given = [["--pods", pods, "1"], ["--seconds", String(wish.seconds), "60"], ["--rate", String(wish.rate), "100"], ["--mode", wish.mode, "auto"], ["--query", wish.query, ""]];
-  const options = given.flatMap(([name, value, usual]) => (value === usual ? [] : [name, shellWord(value)]));
+  const { service, pods, seconds, rate, mode, query, ordered } = wish;
+  const given = { collector, pods: String(pods), seconds: String(seconds), rate: String(rate), mode, query };
+  const usual: Record<string, string> = { pods: "1", seconds: "60", rate: "100", mode: "auto", query: "" };
+  const options = Object.entries(given).flatMap(([name, value]) => (value === usual[name] ? [] : [`--${name}=${shellQuoted(value)}`]));
   // What begins with a dash would be an option.
-  const service = [...(WORDS.includes(wish.service) ? ["start"] : []), ...(wish.service.startsWith("-") ? ["--"] : []), shellWord(wish.service)];
-  return ["sidelight capture --collector", shellWord(collector), ...options, ...(wish.ordered ? [] : ["--no-ordered"]), ...service].join(" ");
+  const before = [...(ordered ? [] : ["--no-ordered"]), ...(service.startsWith("-") ? ["--"] : []), ...(WORDS.includes(service) ? ["start"] : [])];
+  return ["sidelight capture", ...options, ...before, shellQuoted(service)].join(" ");
 }
 
 export const curlOf = (wish: Wish, collector: string): string =>
-  `curl --json ${shellWord(JSON.stringify(wish))} ${shellWord(`${collector}/api/v1/captures`)}`;
+  `curl --json ${shellQuoted(JSON.stringify(wish))} ${shellQuoted(`${collector}/api/v1/captures`)}`;
 
 /** What a capture costs, in words. */
 export function costOf({ pods, seconds, rate, mode }: Wish): string {
