@@ -184,6 +184,19 @@ def test_a_refusal_is_shown_where_the_start_was_pressed(serve: Serve, open_page:
     expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
 
 
+def test_who_may_not_start_captures_is_told_what_to_use(
+    serve: Serve, open_page: Open, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("secret\n")
+    page = open_page(f"{serve('--capture-tokens-file', str(tokens)).url}/captures", expected="401")
+    start(page, Service="shop")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "Only those with a token may start and end captures here."
+    )
+    expect(page.get_by_text("None is kept.")).to_be_visible()
+
+
 def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
     serve: Serve, open_page: Open, tmp_path: Path
 ) -> None:

@@ -79,6 +79,10 @@ export async function send<Answer>(method: "POST" | "DELETE", url: string, body?
   } catch {
     throw new Failure("unreachable", "The collector does not answer.", "Nothing was changed, or it cannot be told: look again when it does.");
   }
+  if (response.status === 401) {
+    throw new Failure("unauthorized", "Only those with a token may start and end captures here.",
+      "A browser sends none by itself: use sidelight capture --token-file, or the proxy that signs you in.");
+  }
   if (!response.ok) throw await failureOf(response);
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
