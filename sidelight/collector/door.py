@@ -200,7 +200,8 @@ def middlewares(metrics: Metrics, tokens: Tokens, prefix: str) -> Sequence[Middl
         raise Unauthorized(
             f"a token is needed to {access.value} here",
             hint="Send `Authorization: Bearer TOKEN` with a token of the collector's "
-            f"--{access.value}-tokens-file.",
+            f"--{access.value}-tokens-file"
+            + (", or of --read-tokens-file if there is none." if access is Access.CAPTURE else "."),
         )
 
     def _refused(error: SidelightError, status: int | None = None) -> web.Response:

@@ -123,7 +123,7 @@ def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
         expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
         served.running.end()
         expect(page.get_by_role("alert")).to_contain_text("The collector does not answer.")
-        expect(page.get_by_role("alert")).to_contain_text("What is below was true before.")
+        expect(page.get_by_role("alert")).to_contain_text("What you see is old")
         expect(page.locator(".live")).to_contain_text("shares.py")
     with collector(tmp_path, store, "--listen", served.url.removeprefix("http://"), *QUICK):
         expect(page.get_by_role("alert")).to_have_count(0, timeout=30_000)
@@ -182,6 +182,19 @@ def test_a_refusal_is_shown_where_the_start_was_pressed(serve: Serve, open_page:
     start(page, Service="shop", Pods="9")
     expect(page.get_by_role("alert")).to_contain_text("pods must be from 1 to 5 (--capture-max-pods)")
     expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
+
+
+def test_who_may_not_start_captures_is_told_what_to_use(
+    serve: Serve, open_page: Open, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("secret\n")
+    page = open_page(f"{serve('--capture-tokens-file', str(tokens)).url}/captures", expected="401")
+    start(page, Service="shop")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "Only those with a token may start and end captures here."
+    )
+    expect(page.get_by_text("None is kept.")).to_be_visible()
 
 
 def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(

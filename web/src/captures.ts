@@ -1,4 +1,6 @@
 import type { Agent, CaptureAnswer, CapturePart } from "./api/captures.ts";
+import { shellQuoted } from "./commands.ts";
+import { count } from "./numbers.ts";
 import { equals, joined } from "./selectors.ts";
 import { rfc3339 } from "./times.ts";
 import type { Place } from "./url.ts";
@@ -22,29 +24,26 @@ export function podsOf(text: string): Wish["pods"] {
   return /^\d*$/.test(typed) ? Number(typed || "1") : typed.split(",").map((name) => name.trim()).filter((name) => name !== "");
 }
 
-/** A word for a shell, whatever is in it. */
-export const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
 const WORDS = ["start", "list", "show", "stop", "delete"];
 
 export function cliOf(wish: Wish, collector: string): string {
-  const pods = typeof wish.pods === "object" ? wish.pods.join(",") : String(wish.pods);
-  const given = [["--pods", pods, "1"], ["--seconds", String(wish.seconds), "60"], ["--rate", String(wish.rate), "100"], ["--mode", wish.mode, "auto"], ["--query", wish.query, ""]];
-  const options = given.flatMap(([name, value, usual]) => (value === usual ? [] : [name, shellWord(value)]));
+  const { service, pods, seconds, rate, mode, query, ordered } = wish;
+  const given = { collector, pods: String(pods), seconds: String(seconds), rate: String(rate), mode, query };
+  const usual: Record<string, string> = { pods: "1", seconds: "60", rate: "100", mode: "auto", query: "" };
+  const options = Object.entries(given).flatMap(([name, value]) => (value === usual[name] ? [] : [`--${name}=${shellQuoted(value)}`]));
   // What begins with a dash would be an option.
-  const service = [...(WORDS.includes(wish.service) ? ["start"] : []), ...(wish.service.startsWith("-") ? ["--"] : []), shellWord(wish.service)];
-  return ["sidelight capture --collector", shellWord(collector), ...options, ...(wish.ordered ? [] : ["--no-ordered"]), ...service].join(" ");
+  const before = [...(ordered ? [] : ["--no-ordered"]), ...(service.startsWith("-") ? ["--"] : []), ...(WORDS.includes(service) ? ["start"] : [])];
+  return ["sidelight capture", ...options, ...before, shellQuoted(service)].join(" ");
 }
 
 export const curlOf = (wish: Wish, collector: string): string =>
-  `curl --json ${shellWord(JSON.stringify(wish))} ${shellWord(`${collector}/api/v1/captures`)}`;
+  `curl --json ${shellQuoted(JSON.stringify(wish))} ${shellQuoted(`${collector}/api/v1/captures`)}`;
 
 /** What a capture costs, in words. */
 export function costOf({ pods, seconds, rate, mode }: Wish): string {
   const each = pods === "all" ? "Each pod" : pods === 1 || (typeof pods === "object" && pods.length === 1) ? "The pod" : "Each of the pods";
-  const stop = mode === "nonblocking" ? "Nothing is stopped, so stacks may be wrong." : mode === "blocking" ? "All its threads stand still while stacks are read."
-    : "Only the thread that holds the GIL stands still while stacks are read.";
-  return `${each} is sampled ${rate.toLocaleString("en-US")} times a second for ${seconds} s: ${Math.round(rate * seconds).toLocaleString("en-US")} ticks. ${stop} The sidecar lowers the rate rather than take more than its --capture-budget-percent (10 % of a core and of the process's time, if not set otherwise). Ordinary windows pause meanwhile.`;
+  const stop = mode === "nonblocking" ? "No thread stands still, so stacks may be wrong." : mode === "blocking" ? "All threads stand still meanwhile." : "Only the thread with the GIL stands still meanwhile.";
+  return `${each} is sampled ${count(rate)} times a second for ${seconds} s: ${count(rate * seconds)} ticks. ${stop} The sidecar lowers the rate rather than take more than its --capture-budget-percent: by default 10 % of a core and of the process's time.`;
 }
 
 /** What keeps a sidecar from a capture now; empty if nothing does. */

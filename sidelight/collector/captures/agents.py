@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 from sidelight.collector.captures.asked import Poll
 from sidelight.collector.captures.capture import Wish
 from sidelight.collector.query.matching import fullmatch
 from sidelight.stacks.labels import Labels
+from sidelight.stacks.selectors import FullMatch
 
 FORGET_SECONDS: Final = 120.0
 """A sidecar that has not asked for so long is not listed any longer."""
@@ -70,10 +72,10 @@ class Agents:
         return [one for one in list(latest.values())[::-1] if one.seen >= now - FORGET_SECONDS]
 
 
-def is_meant(agent: Agent, wish: Wish) -> bool:
+def is_meant(agent: Agent, wish: Wish, matches: FullMatch = fullmatch) -> bool:
     """Whether a capture asks for this sidecar, whatever it can do."""
     labels = agent.poll.labels
-    if labels["service"] != wish.service or not wish.selector.matches(labels, fullmatch):
+    if labels["service"] != wish.service or not wish.selector.matches(labels, matches):
         return False
     return not isinstance(wish.pods, tuple) or labels.get("pod", "") in wish.pods
 
@@ -105,9 +107,10 @@ def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
     return "", ""
 
 
-def can_take(agent: Agent, wish: Wish) -> bool:
-    """Whether a capture asks for this sidecar, and nothing that it says keeps it from it."""
-    return is_meant(agent, wish) and not any(obstacle(agent, wish))
+def able(agents: Iterable[Agent], wish: Wish) -> list[Agent]:
+    """Those that a capture asks for, and that nothing they say keeps from it."""
+    matches = cache(fullmatch)  # thousands have few versions
+    return [one for one in agents if not any(obstacle(one, wish)) and is_meant(one, wish, matches)]
 
 
 def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:

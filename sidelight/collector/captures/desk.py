@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from sidelight.collector.captures.agents import Agent, Agents, can_take, tell, why_nobody
+from sidelight.collector.captures.agents import Agent, Agents, able, tell, why_nobody
 from sidelight.collector.captures.asked import Poll
 from sidelight.collector.captures.capture import (
     FINAL,
@@ -170,7 +170,7 @@ class Desk:
         deadline = asyncio.get_running_loop().time() + min(poll.hold_seconds, self._hold_seconds)
         known = {report.capture for report in poll.reports}
         for one in list(self._open.values()):
-            if self._is_free(agent, one.capture) and can_take(agent, one.capture.wish):
+            if self._is_free(agent, one.capture) and able([agent], one.capture.wish):
                 await self._give(one.capture.id)
         while True:
             orders, pending = self._orders(agent, known, unknown)
@@ -266,8 +266,8 @@ class Desk:
                 return
             now = self._clock()
             agents, wish = self._agents.own(now), known.capture.wish
-            able = await asyncio.to_thread(lambda: [one for one in agents if can_take(one, wish)])
-            free = [one for one in able if self._is_free(one, known.capture)]
+            free = [one for one in agents if self._is_free(one, known.capture)]
+            free = await asyncio.to_thread(able, free, wish)
             if not free:
                 return
             random.shuffle(free)

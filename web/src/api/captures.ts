@@ -1,5 +1,6 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, Failure, failureOf } from "./ask.ts";
+import { useEffect } from "preact/hooks";
+import { useAnswer, type Asked } from "./answer.ts";
+import { Failure, failureOf } from "./ask.ts";
 
 export type CaptureState = "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "stopped" | "failed" | "done";
 
@@ -78,47 +79,24 @@ export async function send<Answer>(method: "POST" | "DELETE", url: string, body?
   } catch {
     throw new Failure("unreachable", "The collector does not answer.", "Nothing was changed, or it cannot be told: look again when it does.");
   }
+  if (response.status === 401) {
+    throw new Failure("unauthorized", "Only those with a token may start and end captures here.",
+      "A browser sends none by itself: use sidelight capture --token-file, or the proxy that signs you in.");
+  }
   if (!response.ok) throw await failureOf(response);
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
 
-export interface Polled<Answer> {
-  readonly answer: Answer | null;
-  /** Why the last question was not answered; `answer` is then that to one before. */
-  readonly failure: Failure | null;
-  readonly again: () => void;
-}
-
-/** Asks every so often while `more` says of the last answer that there is more to come; the last answer stays. */
-export function usePolled<Answer>(url: string, seconds: number, more: (answer: Answer) => boolean = () => true): Polled<Answer> {
-  const [held, hold] = useState<{ url: string; answer: Answer | null; failure: Failure | null }>({ url, answer: null, failure: null });
-  const [turn, next] = useState(0);
-  const last = useRef<Answer | null>(null);
+/** Asks every so often while `more` says of the last answer that there is more to come; no page blinks meanwhile. */
+export function usePolled<Answer>(url: string, seconds: number, more: (answer: Answer) => boolean = () => true): Asked<Answer> {
+  const asked = useAnswer<Answer>(url);
+  const { answer, failure, loading, came } = asked;
   useEffect(() => {
-    const stop = new AbortController();
-    let timer = 0;
-    last.current = held.url === url ? last.current : null;
-    const look = async () => {
-      if (document.hidden && last.current !== null) {
-        timer = window.setTimeout(look, 1000);
-        return;
-      }
-      let failure: Failure | null = null;
-      try {
-        last.current = await ask<Answer>(url, stop.signal);
-      } catch (error) {
-        failure = error instanceof Failure ? error : new Failure("unexpected", String(error), "");
-      }
-      if (stop.signal.aborted) return;
-      hold({ url, answer: last.current, failure });
-      const over = failure ? failure.reason === "not_found" : last.current !== null && !more(last.current);
-      if (!over) timer = window.setTimeout(look, (failure ? 3 : seconds) * 1000);
-    };
-    void look();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [url, turn]);
-  return { ...held, answer: held.url === url ? held.answer : null, again: () => next((now) => now + 1) };
+    // Whoever is away or busy is asked again anyway.
+    if (loading || (failure ? failure.kind !== "final" || failure.reason === "not_found" : answer !== null && !more(answer))) return undefined;
+    const look = () => (document.hidden ? (timer = setTimeout(look, 1000)) : asked.again());
+    let timer = setTimeout(look, seconds * 1000);
+    return () => clearTimeout(timer);
+  }, [came, loading, failure]);
+  return { ...asked, loading: loading && answer === null };
 }

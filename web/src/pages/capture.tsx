@@ -4,11 +4,11 @@ import { isFinal, send, usePolled, type CaptureAnswer, type CapturePart, type Re
 import { flameOf, topOf, yesterdayOf } from "../captures.ts";
 import { place, PREFIX, visit } from "../location.ts";
 import { count, plural, seconds } from "../numbers.ts";
-import { Bar, Link } from "../parts/basics.tsx";
+import { Bar, Link, Show } from "../parts/basics.tsx";
 import { Offsets } from "../parts/offsets.tsx";
 import { zoned } from "../times.ts";
 import { onPage, START } from "../url.ts";
-import { Away } from "./captures.tsx";
+import { Said, Table } from "./captures.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
@@ -24,8 +24,7 @@ export function Capture({ turn }: { turn: number }) {
     <>
       <h1>Capture {capture && <>of <bdi>{capture.service.slice(0, 200)}</bdi></>}</h1>
       <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={listAt(capture?.service)}>{capture ? "All captures of it" : "All captures"}</Link></p>
-      <Away polled={asked} />
-      {capture && asked.failure?.reason !== "not_found" && <Going capture={capture} path={path} again={asked.again} />}
+      <Show asked={asked} what="the capture">{(answer) => <Going capture={answer} path={path} again={asked.again} />}</Show>
     </>
   );
 }
@@ -47,11 +46,9 @@ function Going({ capture, path, again }: { capture: CaptureAnswer; path: string;
         {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(Date.parse(capture.created) / 1000)} · expires {zoned(Date.parse(capture.expires) / 1000)}</p>}
         <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
         {capture.problem !== "" && (
-          <div class={capture.state === "failed" ? "card trouble" : "card"} role="alert">
-            <h2>{capture.problem}</h2>
-            {capture.hint !== "" && <p>{capture.hint}</p>}
+          <Said problem={capture.problem} hint={capture.hint} mild={capture.state !== "failed"}>
             {capture.state === "failed" && <p><Link to={listAt(capture.service)}>Start another</Link></p>}
-          </div>
+          </Said>
         )}
         {kept && (
           <p class="row">
@@ -108,10 +105,10 @@ function Doing({ capture, path, again }: { capture: CaptureAnswer; path: string;
         {!over && <button type="button" disabled={capture.stopping} onClick={() => void act("POST", `${path}/stop`, again)}>{capture.stopping ? "Ending…" : "Stop and keep"}</button>}
         <button type="button" onClick={() => dialog.current?.showModal()}>Delete</button>
       </p>
-      {failure && <div class="card trouble" role="alert"><h2>{failure.message}</h2><p>{failure.hint}</p></div>}
+      {failure && <Said problem={failure.message} hint={failure.hint} />}
       <dialog ref={dialog} aria-labelledby="delete-title">
         <h2 id="delete-title">Delete this capture?</h2>
-        <p>{over ? "" : "It ends. "}Its page and what it kept in the order of time go for good. Windows that were sent stay, as long as all others.</p>
+        <p>{over ? "" : "It ends. "}Its page and what is in the order of time go for good; windows that were sent stay.</p>
         <form method="dialog" class="row" onSubmit={(event) => {
           if ((event.submitter as HTMLButtonElement).value === "yes") void act("DELETE", path, () => visit(listAt(capture.service)));
         }}>
@@ -129,7 +126,7 @@ function InOrder({ path }: { path: string }) {
   return (
     <section class="panel" aria-labelledby="order-title">
       <h2 id="order-title">In the order of time</h2>
-      {asked.answer && found.length === 0 && <p>Nothing was kept in the order of time: the parts below say so, or their sidecars are of an older version.</p>}
+      {asked.answer && found.length === 0 && <p>Nothing was kept: the pods below say why, or their sidecars are older.</p>}
       <ul class="recordings">
         {found.map((one) => {
           const profile = apiUrl(`${path}/${encodeURIComponent(one.name)}.speedscope.json`);
@@ -154,10 +151,7 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
     <>
       <section class="panel" aria-labelledby="parts-title">
         <h2 id="parts-title">Pods</h2>
-        <div class="wide" tabIndex={0} role="region" aria-label="Table of pods">
-          <table>
-            <thead><tr><th scope="col">Pod</th><th scope="col">State</th><th scope="col" class="number">Samples</th><th scope="col">Failed ticks</th><th scope="col">What happened</th></tr></thead>
-            <tbody>
+        <Table what="pods" heads={["Pod", "State", "#Samples", "Failed ticks", "What happened"]}>
               {parts.map((part) => (
                 <tr key={part.agent}>
                   <th scope="row"><bdi>{(part.labels.pod ?? part.agent).slice(0, 200)}</bdi></th>
@@ -167,9 +161,7 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
                   <td>{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
                 </tr>
               ))}
-            </tbody>
-          </table>
-        </div>
+        </Table>
       </section>
       {top.length > 0 && (
         <section class="panel" aria-labelledby="top-title">

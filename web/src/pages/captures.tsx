@@ -1,10 +1,11 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/ask.ts";
-import { send, usePolled, type Agent, type AgentsAnswer, type CaptureAnswer, type Polled } from "../api/captures.ts";
+import { send, usePolled, type Agent, type AgentsAnswer, type CaptureAnswer } from "../api/captures.ts";
 import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type Wish } from "../captures.ts";
 import { change, place, PREFIX, visit } from "../location.ts";
 import { count, plural } from "../numbers.ts";
-import { Link } from "../parts/basics.tsx";
+import { Link, Show } from "../parts/basics.tsx";
 import { CopyButton } from "../parts/copying.tsx";
 import { without } from "../selectors.ts";
 import { ago, zoned } from "../times.ts";
@@ -23,32 +24,41 @@ export function Captures({ turn }: { turn: number }) {
     <>
       <h1>Captures</h1>
       <p class="quiet">A capture has sidecars sample now: at once, at a rate of your choice, and in the order of time too.</p>
-      <Away polled={agents.failure ? agents : past} />
       <Start services={agents.answer?.services ?? []} />
       <section class="panel" aria-labelledby="agents-title">
         <h2 id="agents-title">Sidecars that ask for captures</h2>
-        {agents.answer && <Sidecars answer={agents.answer} />}
+        <Show asked={agents} what="sidecars">{(answer) => <Sidecars answer={answer} />}</Show>
       </section>
       <section class="panel" aria-labelledby="past-title">
         <div class="row">
           <h2 id="past-title">Captures {service !== "" && <>of <bdi>{service.slice(0, 100)}</bdi></>}</h2>
           {service !== "" && <button type="button" onClick={() => change({ service: "" })}>Show those of all services</button>}
         </div>
-        {past.answer && <Past captures={past.answer.captures} />}
+        <Show asked={past} what="captures">{({ captures }) => <Past captures={captures} />}</Show>
       </section>
     </>
   );
 }
 
-/** Says that the collector does not answer, as long as it does not. */
-export function Away({ polled }: { polled: Polled<unknown> }) {
-  const { failure, answer } = polled;
-  if (!failure) return answer ? null : <div class="card waiting" role="status"><span class="spinner" aria-hidden="true" /> Loading…</div>;
+/** What went wrong, and what to do. */
+export function Said({ problem, hint, mild, children }: { problem: string; hint: string; mild?: boolean; children?: ComponentChildren }) {
   return (
-    <div class="card trouble" role="alert">
-      <h2>{failure.message}</h2>
-      {failure.hint !== "" && <p>{failure.hint}</p>}
-      {failure.reason !== "not_found" && <p class="quiet">{answer ? "What is below was true before. " : ""}Asked again every few seconds.</p>}
+    <div class={mild ? "card" : "card trouble"} role="alert">
+      <h2>{problem}</h2>
+      {hint !== "" && <p>{hint}</p>}
+      {children}
+    </div>
+  );
+}
+
+/** A table with its headings; those that begin with # are of numbers. */
+export function Table({ what, heads, children }: { what: string; heads: readonly string[]; children: ComponentChildren }) {
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label={`Table of ${what}`}>
+      <table>
+        <thead><tr>{heads.map((head) => <th key={head} scope="col" class={head[0] === "#" ? "number" : ""}>{head.replace("#", "")}</th>)}</tr></thead>
+        <tbody>{children}</tbody>
+      </table>
     </div>
   );
 }
@@ -109,7 +119,7 @@ function Start({ services }: { services: AgentsAnswer["services"] }) {
         <CopyButton text={() => cliOf(whole, collector)} what="Command">Copy as command</CopyButton>
         <CopyButton text={() => curlOf(whole, collector)} what="curl">Copy as curl</CopyButton>
       </p>
-      {failure && <div class="card trouble" role="alert"><h2>{failure.message}</h2><p>{failure.hint}</p></div>}
+      {failure && <Said problem={failure.message} hint={failure.hint} />}
     </form>
   );
 }
@@ -119,7 +129,7 @@ function Ready({ services, service }: { services: AgentsAnswer["services"]; serv
   const own = services.find((one) => one.service === service);
   return (
     <p role="status">
-      {!own ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures at the moment: it would wait, and then fail with what to check.</>
+      {!own ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures now: this one would wait for it.</>
         : own.free === 0 ? `⚠ No sidecar of it can take a capture now: ${own.problem}.`
           : `✓ ${plural(own.free, "sidecar")} of it can take a capture now${own.free < own.sidecars ? ` (of ${own.sidecars})` : ""}.`}
     </p>
@@ -129,15 +139,12 @@ function Ready({ services, service }: { services: AgentsAnswer["services"]; serv
 function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const now = Date.now() / 1000;
   if (total === 0) {
-    return <p>None {place.value.service !== "" && "of this service "}asked lately. A sidecar asks by itself once it runs with <code>--collector {window.location.origin}</code>, unless it has <code>--no-captures-from-collector</code>; one of an older version does not.</p>;
+    return <p>None {place.value.service !== "" && "of this service "}asked lately. A sidecar with <code>--collector {window.location.origin}</code> asks by itself, unless it is older or has <code>--no-captures-from-collector</code>.</p>;
   }
   const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
-      <div class="wide" tabIndex={0} role="region" aria-label="Table of sidecars">
-        <table>
-          <thead><tr><th scope="col">Service</th><th scope="col">Pod</th><th scope="col">Version</th><th scope="col">Can it?</th><th scope="col">Asked</th></tr></thead>
-          <tbody>
+      <Table what="sidecars" heads={["Service", "Pod", "Version", "Can it?", "Asked"]}>
             {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
               <tr key={agent.agent}>
                 <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
@@ -147,9 +154,7 @@ function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
                 <td class="line">{ago(Date.parse(agent.seen) / 1000, now)}</td>
               </tr>
             ))}
-          </tbody>
-        </table>
-      </div>
+      </Table>
       {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, which asked before these</p>}
     </>
   );
@@ -159,10 +164,7 @@ function Past({ captures }: { captures: readonly CaptureAnswer[] }) {
   if (captures.length === 0) return <p>None is kept. Start one above.</p>;
   const now = Date.now() / 1000;
   return (
-    <div class="wide" tabIndex={0} role="region" aria-label="Table of captures">
-      <table>
-        <thead><tr><th scope="col">Started</th><th scope="col">Service</th><th scope="col">State</th><th scope="col" class="number">Pods</th><th scope="col" class="number">Seconds</th><th scope="col" class="number">Samples</th></tr></thead>
-        <tbody>
+    <Table what="captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>
           {captures.map((one) => (
             <tr key={one.id}>
               <th scope="row" class="line" title={zoned(Date.parse(one.created) / 1000)}><Link to={captureAt(one.id)}>{ago(Date.parse(one.created) / 1000, now)}</Link></th>
@@ -173,8 +175,6 @@ function Past({ captures }: { captures: readonly CaptureAnswer[] }) {
               <td class="number">{count(one.samples)}</td>
             </tr>
           ))}
-        </tbody>
-      </table>
-    </div>
+    </Table>
   );
 }
