@@ -94,6 +94,12 @@ async def test_two_sides_go_to_standard_output(client: Client) -> None:
     assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10 0\nother 1 1\n")
 
 
+async def test_stacks_can_be_picked(client: Client) -> None:
+    picked = ("--function", "work (b.py)", "--min-depth", "2", "--max-depth", "2", "--no-states")
+    done = await export(client.make_url("/"), *RANGE, *picked)
+    assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10\n")
+
+
 async def test_every_option_is_a_variable_too(client: Client) -> None:
     env = {
         "SIDELIGHT_FROM": str(START_NS // 10**9),

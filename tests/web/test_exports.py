@@ -355,6 +355,15 @@ def test_commands_of_a_profile_give_what_is_on_the_screen(shop: str, open_page: 
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 960
 
 
+def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&depth_from=4", permissions=CLIPBOARD)
+    expect(page.locator(".basis", has_text="360 samples").first).to_be_visible()
+    assert total(json.loads(ran(copied(page, "Copy as curl")))) == [360]
+    folded = ran(copied(page, "Copy as CLI"))
+    assert folded.splitlines() == saved(page, "Folded text", tmp_path).read_text().splitlines()[1:]
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 360
+
+
 def test_commands_of_a_comparison_give_its_verdict(shop: str, open_page: Open) -> None:
     page = open_page(shop + COMPARE, permissions=CLIPBOARD)
     boxes(page)
