@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidelight.client import NOT_A_COLLECTOR, Client, Unreachable, read_token
+from sidelight.export import number
 from sidelight.settings import joined, one_of, parse, positive, setting, whole
 from sidelight.stacks.about import moment, plural
 from sidelight.stacks.cells import fit, visible, width
@@ -56,6 +57,10 @@ class CompareSettings:
     a_until: str = setting("", "end of A alone", metavar="TIME")
     b_from: str = setting("", "first moment of B alone", metavar="TIME")
     b_until: str = setting("", "end of B alone", metavar="TIME")
+    min_depth: int | None = setting(None, "only stacks at least so many frames deep", read=whole)
+    max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
+    function: str = setting("", "only stacks with this function: 'name (file)', or a name")
+    focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
     by: str = setting(
         "self", "self or total: whose differences are listed, largest first", read=one_of(*ORDERS)
     )
@@ -119,6 +124,10 @@ def parameters(settings: CompareSettings) -> Mapping[str, str]:
         "comparison_from": settings.b_from,
         "comparison_until": settings.b_until,
         "type": settings.type,
+        "min_depth": number(settings.min_depth),
+        "max_depth": number(settings.max_depth),
+        "function": settings.function,
+        "focus": settings.focus,
         "by": settings.by,
         "limit": MOST_FUNCTIONS,
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from sidelight.client import NOT_A_COLLECTOR, Answer, Client, Unreachable, read_token
-from sidelight.settings import BadSetting, joined, one_of, parse, positive, setting
+from sidelight.settings import BadSetting, joined, one_of, parse, positive, setting, whole
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.errors import SidelightError
 from sidelight.stacks.selectors import side_matchers
@@ -43,6 +43,10 @@ class ExportSettings:
     a_until: str = setting("", "end of A alone", metavar="TIME")
     b_from: str = setting("", "first moment of B alone", metavar="TIME")
     b_until: str = setting("", "end of B alone", metavar="TIME")
+    min_depth: int | None = setting(None, "only stacks at least so many frames deep", read=whole)
+    max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
+    function: str = setting("", "only stacks with this function: 'name (file)', or a name")
+    focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
     lines: bool | None = setting(None, "tell frames apart by line (default: pprof only)", switch=True)
     states: bool = setting(default=True, help="folded: write [idle] and [gil] as last frames")
     about: bool = setting(default=False, help="folded, csv: first lines that say what the file stands on")
@@ -102,6 +106,10 @@ def parameters(settings: ExportSettings) -> Mapping[str, str]:
         "type": settings.type,
         "format": settings.format,
         "nodes": settings.nodes,
+        "min_depth": number(settings.min_depth),
+        "max_depth": number(settings.max_depth),
+        "function": settings.function,
+        "focus": settings.focus,
         "baseline_from": settings.a_from,
         "baseline_until": settings.a_until,
         "comparison_from": settings.b_from,
@@ -114,6 +122,11 @@ def parameters(settings: ExportSettings) -> Mapping[str, str]:
         if (on := getattr(settings, name)) is not None:
             words[name] = "1" if on else "0"
     return words
+
+
+def number(value: int | None) -> str:
+    """A number as a parameter; none is left out."""
+    return "" if value is None else str(value)
 
 
 def remarks(answer: Answer, settings: ExportSettings) -> Iterable[str]:

@@ -10,7 +10,12 @@ export default defineConfig({
   oxc: JSX,
   base: "./",
   publicDir: false,
-  resolve: { alias: [{ find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") }] },
+  resolve: {
+    alias: [
+      { find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") },
+      { find: /^.*\/lines\.tsx$/, replacement: here("src/offline/lines.tsx") },
+    ],
+  },
   build: {
     outDir: here("dist"),
     emptyOutDir: false,

@@ -229,6 +229,9 @@ class Settings:
         metavar="COUNT",
     )
     max_cells: int = setting(100_000, "most cells of a heatmap", read=whole, metavar="COUNT")
+    max_export_frames: int = setting(
+        10_000_000, "most frames of all stacks of an export together", read=whole, metavar="COUNT"
+    )
 
     captures: bool = setting(default=True, help="let people ask for captures, and sidecars for orders")
     capture_tokens_file: Path | None = setting(
@@ -260,9 +263,6 @@ class Settings:
     )
     capture_retention_days: float = setting(
         7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
-    )
-    max_export_frames: int = setting(
-        10_000_000, "most frames of all stacks of an export together", read=whole, metavar="COUNT"
     )
 
     links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")

@@ -37,12 +37,13 @@ class AboutSide:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """An export: its title, the profile type, who wrote it, and one side or two."""
+    """An export: title, profile type, who wrote it, one side or two, and which stacks (empty: all)."""
 
     title: str
     type: str
     exporter: str
     sides: Sequence[AboutSide]
+    stacks: str = ""
 
     def notes(self) -> list[str]:
         """The same as lines for people, hostile letters written as escapes."""
@@ -51,7 +52,7 @@ class About:
             who = f"{'AB'[at]}: " if len(self.sides) > 1 else ""
             lines.append(visible(f"{who}{side.query}"))
             lines.append(f"{who}{self.type}, {side.span}: {side.counted}")
-        return lines
+        return [*lines, visible(f"only stacks {self.stacks}")] if self.stacks else lines
 
     def told(self) -> dict[str, object]:
         """The same for programs."""
@@ -59,6 +60,7 @@ class About:
             "title": self.title,
             "type": self.type,
             "exporter": self.exporter,
+            "stacks": self.stacks,
             "sides": [_told(side) for side in self.sides],
         }
 

@@ -44,7 +44,7 @@ def write_pprof(rows: Iterable[StateRow], about: About, *, period_ns: int) -> by
         body += _message(1, value_type)
     labels = {state: _label(texts, "state", state) for state in ("idle", "running", "gil")}
     for row in sorted(rows, key=lambda row: (tuple(row.frames), row.state)):
-        ids = b"".join(_varint(places.number(frame)) for frame in reversed(row.frames))
+        ids = b"".join(map(places.written_number, reversed(row.frames)))
         values = _varint(row.samples) + _varint(row.ns)
         body += _message(2, _message(1, ids) + _message(2, values) + _message(3, labels[row.state]))
     body += _message(3, _number(1, 1) + _number(5, texts.number("python")) + _FLAGS)
@@ -83,17 +83,19 @@ class _Places:
 
     def __init__(self, texts: _Texts) -> None:
         self._texts = texts
-        self._locations: dict[str, int] = {}
+        self._locations: dict[str, bytes] = {}
         self._functions: dict[tuple[str, str], int] = {}
         self.written = bytearray()
 
-    def number(self, text: str) -> int:
+    def written_number(self, text: str) -> bytes:
+        """The number of a frame's location, as it is written."""
         known = self._locations.get(text)
         if known is None:
-            known = self._locations[text] = len(self._locations) + 1
+            number = len(self._locations) + 1
+            known = self._locations[text] = _varint(number)
             frame = Frame.parse(unescape(text))
             line = _number(1, self._function(frame)) + _number(2, frame.line)
-            self.written += _message(4, _number(1, known) + _number(2, 1) + _message(4, line))
+            self.written += _message(4, _number(1, number) + _number(2, 1) + _message(4, line))
         return known
 
     def _function(self, frame: Frame) -> int:

@@ -46,7 +46,7 @@ async def serving(
 ) -> AsyncIterator[Client]:
     """A client of a collector's read API on a free port."""
     engine = QueryEngine(store, limits or QueryLimits())
-    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS, told, page)
+    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS, told, page=page)
     app = build_app(api, Metrics(), tokens or Tokens(), Readiness())
     try:
         async with TestClient(TestServer(app)) as client:

@@ -120,6 +120,13 @@ async def test_sides_may_be_matchers_over_ranges_of_their_own(client: Client) ->
     assert (await compare(client, *own)).stdout.startswith("CPU time: no difference beyond counting noise (")
 
 
+async def test_stacks_can_be_picked(client: Client) -> None:
+    done = await compare(client, *SIDES, "--function", "new (e.py)", "--json", 'service="shop"')
+    told = json.loads(done.stdout)
+    assert [side["samples"] for side in told["sides"]] == [0, 60]
+    assert {row["function"] for row in told["rows"]} == {"main", "new"}
+
+
 async def test_states_that_a_side_did_not_record_give_no_verdict(client: Client) -> None:
     done = await compare(client, "--a", "version:1", "--b", "version:3", "--type", "wall")
     assert done.stdout.startswith("thread time cannot be compared: B recorded no idle samples.\n")

@@ -82,6 +82,24 @@ async def test_a_flame_graph_goes_to_standard_output(client: Client) -> None:
     assert [box.name for box in drawn(done.stdout.encode())] == ["total", "main (a.py)", "work (b.py)"]
 
 
+async def test_a_table_says_what_it_stands_on_when_asked_to(client: Client) -> None:
+    done = await export(client.make_url("/"), *RANGE, "--format", "csv", "--about", 'service="shop"')
+    assert done.stdout.startswith('"# {service=""shop""} wall"')
+    assert '"work","b.py",10,10,0.1,0.1' in done.stdout
+
+
+async def test_two_sides_go_to_standard_output(client: Client) -> None:
+    sides = ("--a", "version:1", "--b", 'match:service="cart"', "--b-from=-2h", "--no-states")
+    done = await export(client.make_url("/"), *RANGE, *sides, "--type", "cpu")
+    assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10 0\nother 1 1\n")
+
+
+async def test_stacks_can_be_picked(client: Client) -> None:
+    picked = ("--function", "work (b.py)", "--min-depth", "2", "--max-depth", "2", "--no-states")
+    done = await export(client.make_url("/"), *RANGE, *picked)
+    assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10\n")
+
+
 async def test_every_option_is_a_variable_too(client: Client) -> None:
     env = {
         "SIDELIGHT_FROM": str(START_NS // 10**9),

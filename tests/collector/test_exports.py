@@ -136,6 +136,24 @@ async def test_pprof_has_the_states_functions_and_lines_of_the_profile(
     assert "samples/count wall/nanoseconds[dflt]" in told("-raw")
 
 
+@pytest.mark.parametrize("wanted", FORMATS)
+async def test_only_the_stacks_that_are_asked_for_are_taken_away(
+    client: Client, wanted: str, tmp_path: Path
+) -> None:
+    stacks = {"function": "=cmd (c.py)", "min_depth": "2"}
+    _, body = await fetched(client, format=wanted, about="1", **stacks)
+    if wanted == "pprof":
+        (tmp_path / "p.pb.gz").write_bytes(body)
+        argv = ["go", "tool", "pprof", "-raw", str(tmp_path / "p.pb.gz")]
+        text = subprocess.run(argv, capture_output=True, check=True, timeout=240).stdout.decode()
+    else:
+        text = json.dumps(carried(body)) if wanted == "html" else body.decode()
+    assert "=cmd" in text
+    assert "b.py" not in text
+    assert "at least 2 frames deep, with =cmd (c.py)" in text
+    assert "3 samples" in text or '"samples": 3' in text or '"samples":3' in text
+
+
 async def test_csv_has_the_functions_of_one_side(client: Client) -> None:
     _, body = await fetched(client, format="csv", query='{service="shop", version="1"}')
     rows = list(csv.reader(io.StringIO(body.decode(), newline="")))

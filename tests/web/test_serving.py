@@ -79,18 +79,6 @@ def test_open_in_speedscope_shows_the_profile_there(shop: str, open_page: Open) 
     expect(speedscope.locator("canvas").first).to_be_visible()
 
 
-def test_exports_take_away_what_is_in_view(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
-    boxes(page)
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Folded").click()
-    lines = Path(download.value.path()).read_text().splitlines()
-    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 960
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Speedscope file").click()
-    assert json.loads(Path(download.value.path()).read_text())["shared"]["frames"]
-
-
 def test_everything_works_below_a_path_prefix(serve: Serve, open_page: Open) -> None:
     running = serve("--path-prefix", "/tools/profiles")
     home = f"{running.url}/tools/profiles"

@@ -38,7 +38,7 @@ export function curl(collector: string, [path, parameters]: Question): string {
 
 /** The question for the command line: `export` and `compare` where they give the same, else `ask`. */
 export function commandLine(collector: string, [path, parameters]: Question): string {
-  const { query = "", baseline = "", comparison = "", lines = "", nodes: _, ...rest } = parameters;
+  const { query = "", baseline = "", comparison = "", lines = "", nodes: _, states: __, ...rest } = parameters;
   if (path !== "flamegraph" && path !== "compare") {
     const given = Object.entries(parameters).map(([name, value]) => `--param=${shellQuoted(`${name}=${value}`)}`);
     return [`sidelight ask ${shellQuoted(path)} --collector=${shellQuoted(collector)}`, ...given].join(" \\\n  ");

@@ -4,9 +4,6 @@ import { formatPlace, parsePlace, type Place } from "./url.ts";
 /** The path prefix the collector serves this page under, ending in a slash. */
 export const PREFIX = document.querySelector<HTMLMetaElement>('meta[name="sidelight-prefix"]')?.content ?? "/";
 
-/** Whether this is the page in a file, which can ask nobody anything. */
-export const OFFLINE: boolean = false;
-
 const address = signal(window.location.pathname + window.location.search);
 
 /** Where the browser is. Pages read this and nothing else. */

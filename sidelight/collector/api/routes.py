@@ -37,6 +37,7 @@ from sidelight.collector.query.tables import By, depth, functions
 from sidelight.collector.query.windows import Question
 from sidelight.collector.settings import Days
 from sidelight.collector.times import rfc3339
+from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.errors import Reason, SidelightError
 
 PREFIX: Final = "/api/v1"
@@ -55,9 +56,9 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/depth/frames": (*RANGE, *SIDES, *STACKS, "type", "limit"),
     "/top": (*RANGE, *SIDES, *STACKS, "type", "by", "limit"),
     "/lines": (*RANGE, *SIDES, *STACKS, "type", "file", "limit"),
-    "/export": (*RANGE, "type", "format", "lines", "states", "nodes", "about"),
-    "/export/compare": (*RANGE, *SIDES, "type", "format", "lines", "states", "nodes", "about"),
-    "/export/{name}.speedscope.json": (*RANGE, "type", "lines", "nodes"),
+    "/export": (*RANGE, *STACKS, "type", "format", "lines", "states", "nodes", "about"),
+    "/export/compare": (*RANGE, *SIDES, *STACKS, "type", "format", "lines", "states", "nodes", "about"),
+    "/export/{name}.speedscope.json": (*RANGE, *STACKS, "type", "lines", "nodes"),
     "/status": (),
     "/openapi.json": (),
 }
@@ -324,21 +325,23 @@ class _Api:
 
     def _exporter(self, given: Parameters, wanted: str) -> partial[Exported]:
         """What makes an export of sides and a name. Its parameters are read here, all of them."""
-        kind, nodes, limits = given.kind(), given.nodes(), self._limits
+        kind, pick, nodes, limits = given.kind(), given.pick(), given.nodes(), self._limits
         lines = given.switch("lines", default=wanted == "pprof")
         states, says = given.switch("states", default=True), given.switch("about", default=False)
         most = limits.max_export_frames
-        if wanted == "folded":
-            return partial(folded, kind=kind, lines=lines, states=states, says=says, most=most)
         if wanted == "csv":
-            return partial(csv, kind=kind, says=says, most=limits.max_rows)
+            return partial(csv, kind=kind, pick=pick, says=says, most=limits.max_rows)
         if wanted == "html":
-            page = self._offline()
-            return partial(html, kind=kind, lines=lines, nodes=nodes, most=limits.max_nodes, template=page)
+            page, apart = self._offline(), states and kind is ProfileType.WALL
+            drawing = partial(html, kind=kind, pick=pick, lines=lines, states=apart, template=page)
+            return partial(drawing, nodes=nodes, most=limits.max_nodes)
+        if wanted == "folded":
+            of = partial(folded, kind=kind, pick=pick, lines=lines, most=most)
+            return partial(of, states=states, says=says)
         if wanted == "speedscope":
             few = min(nodes or limits.max_nodes, limits.max_nodes) if given.has("nodes") else None
-            return partial(speedscope, kind=kind, lines=lines, most=most, nodes=few)
-        return partial(svg if wanted == "svg" else pprof, kind=kind, lines=lines, most=most)
+            return partial(speedscope, kind=kind, pick=pick, lines=lines, most=most, nodes=few)
+        return partial(svg if wanted == "svg" else pprof, kind=kind, pick=pick, lines=lines, most=most)
 
     def _offline(self) -> Template:
         if self._page is None:

@@ -8,16 +8,17 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow.compute as pc
 
 import sidelight
-from sidelight.collector.columns import Column, integers, one, words
+from sidelight.collector.columns import Column, integers
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import costs, drawn
 from sidelight.collector.query.flame import flame
-from sidelight.collector.query.frames import STATES_OF, rows, stacks, weigh
+from sidelight.collector.query.frames import STATES_OF, Weights, rows, weigh
+from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.windows import Question, Windows, choose, choose_all
@@ -32,6 +33,8 @@ from sidelight.stacks.speedscope import write_speedscope
 from sidelight.stacks.spreadsheet import write_csv
 from sidelight.stacks.svg import write_svg
 from sidelight.stacks.tree import Row
+
+AnyRow = TypeVar("AnyRow", Row, StateRow)
 
 NO_BOUND: Final = sys.maxsize
 EXPORTER: Final = f"sidelight {sidelight.__version__}"
@@ -63,6 +66,7 @@ def folded(
     name: str = "",
     most: int = NO_BOUND,
     says: bool = False,
+    pick: Pick = ALL,
 ) -> Exported:
     """Folded text, sorted; with `states` the state is a last pseudo-frame, without it states are added up.
 
@@ -70,8 +74,8 @@ def folded(
     is `# ` and what it stands on, as JSON: no tool takes that for a stack.
     """
     chosen = choose_all(reading, sides)
-    counts = [_counts(reading, windows, lines=lines, most=most) for windows in chosen]
-    about = _about(sides, chosen, kind, name)
+    counts = [_counts(reading, windows, kind, pick, lines=lines, most=most) for windows in chosen]
+    about = _about(reading, sides, chosen, kind, name, pick)
     header = f"# {about.json()}\n" if says else ""
     if len(counts) == 1:
         text = render_folded(counts[0], kind, states=states)
@@ -89,68 +93,81 @@ def speedscope(
     name: str,
     most: int,
     nodes: int | None,
+    pick: Pick,
 ) -> Exported:
     """A sampled profile as speedscope reads it, in nanoseconds; stacks that are equal are one sample.
 
     With `nodes` the lightest call paths beyond so many become `(other)`, and the profile's name says so.
     """
     windows = choose(reading, sides[0])
-    about = _about(sides, [windows], kind, name)
+    about = _about(reading, sides, [windows], kind, name, pick)
+    weights = _weights(reading, windows, kind, pick)
     if nodes is None:
-        found, said = list(_weighed(reading, windows, kind, lines=lines, most=most)), name
+        found, said = list(_bounded(_weighed(reading, windows, weights, lines=lines), most)), name
     else:
-        found, dropped = _heaviest(reading, windows, kind, lines=lines, nodes=nodes)
+        found, dropped = _heaviest(reading, windows, weights, lines=lines, nodes=nodes)
         said = f"{name} · {dropped:,} small call paths in (other)" if dropped else name
     content = write_speedscope(found, said, EXPORTER, about)
     return Exported(content, about, basis([windows], kind, reading.unreadable))
 
 
 def svg(
-    reading: Reading, sides: Sequence[Question], kind: ProfileType, *, lines: bool, name: str, most: int
+    reading: Reading,
+    sides: Sequence[Question],
+    kind: ProfileType,
+    *,
+    lines: bool,
+    name: str,
+    most: int,
+    pick: Pick,
 ) -> Exported:
     """A flame graph that needs nothing but the file."""
     windows = choose(reading, sides[0])
-    about = _about(sides, [windows], kind, name)
-    found = _weighed(reading, windows, kind, lines=lines, most=most)
+    about = _about(reading, sides, [windows], kind, name, pick)
+    weights = _weights(reading, windows, kind, pick)
+    found = _bounded(_weighed(reading, windows, weights, lines=lines), most)
     return Exported(write_svg(found, name, about.notes()), about, basis([windows], kind, reading.unreadable))
 
 
 def pprof(
-    reading: Reading, sides: Sequence[Question], kind: ProfileType, *, lines: bool, name: str, most: int
+    reading: Reading,
+    sides: Sequence[Question],
+    kind: ProfileType,
+    *,
+    lines: bool,
+    name: str,
+    most: int,
+    pick: Pick,
 ) -> Exported:
     """A profile for `go tool pprof`, gzipped, its samples labelled with their state."""
     windows = choose(reading, sides[0])
-    summed = sums(reading, windows)
-    found = stacks(reading, windows, words(summed["service"]), one(summed["h"]), lines=lines)
-    weights: dict[tuple[tuple[str, ...], str], tuple[int, int]] = {}
-    periods = integers(summed["period_ns"])
-    for state in STATES_OF[kind]:
-        counted = zip(_bounded(found, most), integers(summed[state]), periods, strict=True)
-        for frames, samples, period_ns in counted:
-            if samples:
-                key = (tuple(frames), state)
-                seen = weights.get(key, (0, 0))
-                weights[key] = seen[0] + samples, seen[1] + samples * period_ns
+    found = list(_bounded(_by_state(reading, windows, kind, pick, lines=lines), most))
     reading.deadline.remaining()
-    about = _about(sides, [windows], kind, name)
-    state_rows = (StateRow(frames, state, *weight) for (frames, state), weight in weights.items())
-    content = write_pprof(state_rows, about, period_ns=_period_ns(windows.table["period_ns"], about))
+    about = _about(reading, sides, [windows], kind, name, pick)
+    content = write_pprof(found, about, period_ns=_period_ns(windows.table["period_ns"], about))
     return Exported(content, about, basis([windows], kind, reading.unreadable))
 
 
 def csv(
-    reading: Reading, sides: Sequence[Question], kind: ProfileType, *, name: str, most: int, says: bool
+    reading: Reading,
+    sides: Sequence[Question],
+    kind: ProfileType,
+    *,
+    name: str,
+    most: int,
+    says: bool,
+    pick: Pick,
 ) -> Exported:
     """Functions with what they cost, heaviest first, of one side or two."""
     chosen = choose_all(reading, sides)
-    found = costs(reading, [(windows, weigh(sums(reading, windows), kind)) for windows in chosen])
+    found = costs(reading, [(windows, _weights(reading, windows, kind, pick)) for windows in chosen])
     if len(found) > most:
         raise LimitExceeded(
             f"this profile has {len(found):,} functions, and a table may have {most:,}",
             hint="Ask for less (a narrower selector, a shorter range), or raise the collector's --max-rows.",
         )
     heaviest = sorted(found.items(), key=lambda item: (-max(cost.self_ns for cost in item[1]), item[0]))
-    about = _about(sides, chosen, kind, name)
+    about = _about(reading, sides, chosen, kind, name, pick)
     return Exported(write_csv(heaviest, about, says=says), about, basis(chosen, kind, reading.unreadable))
 
 
@@ -163,25 +180,26 @@ def html(
     name: str,
     nodes: int | None,
     most: int,
+    states: bool,
+    pick: Pick,
     template: Template,
 ) -> Exported:
-    """A page with the flame graph or the comparison in it."""
-    answer = flame(reading, sides, kind, lines=lines, nodes=nodes, most=most)
-    shown = zip(sides, answer["sides"], strict=True)
-    about = About(name, kind.value, EXPORTER, [_about_side(question, numbers) for question, numbers in shown])
+    """A page with the flame graph or the comparison in it; with `states` it can tell them apart."""
+    answer = flame(reading, sides, kind, lines=lines, nodes=nodes, most=most, states=states, pick=pick)
+    numbers = [_about_side(question, told) for question, told in zip(sides, answer["sides"], strict=True)]
+    about = About(name, kind.value, EXPORTER, numbers, _said(pick))
     profile = json.dumps({"about": about.told(), "flame": answer}, separators=(",", ":")).encode()
     reading.deadline.remaining()
     return Exported(write_page(template.text, about, profile), about, answer["basis"])
 
 
-def _counts(reading: Reading, windows: Windows, *, lines: bool, most: int) -> dict[Stack, Counts]:
-    summed = sums(reading, windows)
-    frames = stacks(reading, windows, words(summed["service"]), one(summed["h"]), lines=lines)
+def _counts(
+    reading: Reading, windows: Windows, kind: ProfileType, pick: Pick, *, lines: bool, most: int
+) -> dict[Stack, Counts]:
     counts: dict[Stack, Counts] = {}
-    columns = zip(*(integers(summed[state]) for state in STATES), strict=True)
-    for stack, samples in zip(_bounded(frames, most), columns, strict=True):
-        key = join(stack)
-        counts[key] = counts.get(key, ZERO).plus(Counts(*samples))
+    for row in _bounded(_by_state(reading, windows, kind, pick, lines=lines), most):
+        key = join(row.frames)
+        counts[key] = counts.get(key, ZERO).plus(Counts(**{row.state: row.samples}))
     return counts
 
 
@@ -195,12 +213,36 @@ def _both(sides: Sequence[Mapping[Stack, Counts]], kind: ProfileType, *, states:
         yield f"{stack} {told[0].get(stack, 0)} {told[1].get(stack, 0)}\n"
 
 
-def _about(sides: Sequence[Question], chosen: Sequence[Windows], kind: ProfileType, name: str) -> About:
-    numbers = [
-        _about_side(question, side(question, windows, kind))
-        for question, windows in zip(sides, chosen, strict=True)
-    ]
-    return About(name, kind.value, EXPORTER, numbers)
+def _weights(reading: Reading, windows: Windows, kind: ProfileType, pick: Pick, *states: str) -> Weights:
+    """What windows hold of a type, in these states (or all of it), of the stacks that are looked at."""
+    return picked(reading, windows, weigh(sums(reading, windows), kind, states or STATES), pick)
+
+
+def _about(
+    reading: Reading,
+    sides: Sequence[Question],
+    chosen: Sequence[Windows],
+    kind: ProfileType,
+    name: str,
+    pick: Pick,
+) -> About:
+    numbers = []
+    for question, windows in zip(sides, chosen, strict=True):
+        told = side(question, windows, kind)
+        if not pick.all:
+            told = narrowed(told, _weights(reading, windows, kind, pick), pick)
+        numbers.append(_about_side(question, told))
+    return About(name, kind.value, EXPORTER, numbers, _said(pick))
+
+
+def _said(pick: Pick) -> str:
+    """Which stacks are looked at, in words; empty for all."""
+    least, most = pick.min_depth, pick.max_depth
+    words = [f"at least {least} frames deep"] if least else []
+    words += [f"at most {most} frames deep"] if most else []
+    words += [f"with {pick.function}"] if pick.function else []
+    words += [f"below {pick.focus.partition('.')[2]}"] if pick.focus else []
+    return ", ".join(words)
 
 
 def _about_side(question: Question, numbers: SideNumbers) -> AboutSide:
@@ -227,37 +269,45 @@ def _period_ns(periods: Column, about: About) -> int:
     return round(seen.seconds * 1e9 / seen.samples) if seen.samples else 0
 
 
-def _bounded(found: Iterable[Sequence[str]], most: int) -> Iterator[Sequence[str]]:
-    """The same stacks. Raises LimitExceeded once they have more than `most` frames."""
+def _bounded(found: Iterable[AnyRow], most: int) -> Iterator[AnyRow]:
+    """The same rows. Raises LimitExceeded once their stacks have more than `most` frames together."""
     frames = 0
-    for stack in found:
-        frames += len(stack)
+    for row in found:
+        frames += len(row[0])
         if frames > most:
             raise LimitExceeded(
                 f"the stacks of this export have more than {most:,} frames together",
                 hint="Ask for less (a narrower selector, a shorter range), take format=html, which keeps the "
                 "heaviest call paths, or raise the collector's --max-export-frames.",
             )
-        yield stack
+        yield row
 
 
-def _weighed(
-    reading: Reading, windows: Windows, kind: ProfileType, *, lines: bool, most: int
-) -> Iterator[Row]:
+def _weighed(reading: Reading, windows: Windows, weights: Weights, *, lines: bool) -> Iterator[Row]:
     """Stacks with their samples and time, each once."""
     times: dict[tuple[str, ...], tuple[int, int]] = {}
-    for frames, samples, ns in rows(reading, windows, weigh(sums(reading, windows), kind), lines=lines):
+    for frames, samples, ns in rows(reading, windows, weights, lines=lines):
         key = tuple(frames)
         seen = times.get(key, (0, 0))
         times[key] = seen[0] + samples, seen[1] + ns
-    yield from zip(_bounded(times, most), *zip(*times.values(), strict=True), strict=True) if times else ()
+    yield from ((frames, *weight) for frames, weight in times.items())
+
+
+def _by_state(
+    reading: Reading, windows: Windows, kind: ProfileType, pick: Pick, *, lines: bool
+) -> Iterator[StateRow]:
+    """Stacks with their samples and time, each once in each state that it was seen in."""
+    for state in STATES_OF[kind]:
+        weights = _weights(reading, windows, kind, pick, state)
+        for frames, samples, ns in _weighed(reading, windows, weights, lines=lines):
+            yield StateRow(frames, state, samples, ns)
 
 
 def _heaviest(
-    reading: Reading, windows: Windows, kind: ProfileType, *, lines: bool, nodes: int
+    reading: Reading, windows: Windows, weights: Weights, *, lines: bool, nodes: int
 ) -> tuple[list[Row], int]:
     """The stacks of the pruned tree, and how many call paths became part of an `(other)`."""
-    tree = drawn(reading, [(windows, weigh(sums(reading, windows), kind))], lines=lines, most=nodes)
+    tree = drawn(reading, [(windows, weights)], lines=lines, most=nodes)
     found: list[Row] = []
     path: list[str] = []
     columns = zip(tree.level, tree.name, tree.samples[0], tree.microseconds[0], strict=True)

@@ -6,7 +6,6 @@ import { formatPlace, parsePlace, type Page, type Place, type ProfileType } from
  * that page, but behind the `#` of its address, because a file has no other addresses.
  */
 export const PREFIX = "";
-export const OFFLINE: boolean = true;
 
 const fragment = signal(window.location.hash);
 let fixed: { page: Page; type: ProfileType } = { page: "service", type: "cpu" };
@@ -39,4 +38,4 @@ export function followHistory(): void {
   window.addEventListener("hashchange", follow);
 }
 
-({ PREFIX, OFFLINE, place, href, visit, change, followHistory }) satisfies typeof import("../location.ts");
+({ PREFIX, place, href, visit, change, followHistory }) satisfies typeof import("../location.ts");

@@ -1,15 +1,14 @@
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
-import { read, sum } from "../flame/reading.ts";
+import { sum } from "../flame/reading.ts";
 import { treeOf } from "../flame/tree.ts";
 import { notices } from "../notices.ts";
 import { count } from "../numbers.ts";
 import { BasisLine, Notices, Segments } from "../parts/basics.tsx";
 import { Copying } from "../parts/copying.tsx";
-import { FlamePanel } from "../parts/flamepanel.tsx";
-import { Functions } from "../parts/functions.tsx";
 import { KEYS } from "../parts/help.tsx";
+import { Lensed } from "../parts/lensed.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { apart } from "../selectors.ts";
 import { drawn } from "../signals.ts";
@@ -36,26 +35,21 @@ interface Carried {
   readonly flame: FlameAnswer;
 }
 
+const LISTS = [["table", "Table"], ["sandwich", "Sandwich"]] as const;
+
 async function carried(): Promise<Carried> {
   const packed = Uint8Array.from(atob(document.getElementById("profile")?.textContent ?? ""), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json() as Promise<Carried>;
 }
 
 function Page({ about, flame }: Carried) {
-  const { invert, collapse, norm, view } = place.value;
+  const { norm, view } = place.value;
   const two = flame.sides.length === 2;
-  const tree = useMemo(() => treeOf(flame), []);
-  const table = view === "table";
-  const scale = two ? norm : "rate";
-  const reading = useMemo(
-    () => read(tree, flame.sides.map((side) => side.pod_seconds), { invert: invert && !table, collapse, norm: scale }),
-    [invert && !table, collapse, scale],
-  );
+  const samples = useMemo(() => treeOf(flame).samples.map(sum), []);
   const shown = theme.value;
   useEffect(() => void (document.documentElement.dataset.theme = shown), [shown]);
   const names = useMemo(() => apart(about.sides.map((side) => side.query)).map((own, at) => `${"AB"[at]} ${own.slice(0, 60)}`), []);
   const other = shown === "dark" ? "light" : "dark";
-  const samples = tree.samples.map(sum);
   return (
     <>
       <header class="top">
@@ -80,17 +74,17 @@ function Page({ about, flame }: Carried) {
         <Notices said={notices(flame.sides, two ? ["A", "B"] : [""], flame.basis)} />
         {flame.pruned.nodes > 0 && <p class="notices single">{count(flame.pruned.nodes)} of the smallest call paths are summed into <code>(other)</code>; totals are exact.</p>}
         <div class="viewbar">
-          <Segments<ViewName> label="View" value={view === "table" || (two && view === "sides") ? view : "flame"} choose={(next) => change({ view: next })}
-            options={two ? [["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"]] : [["flame", "Flame graph"], ["table", "Table"]]} />
+          <Segments<ViewName> label="View" value={view === "sides" && !two ? "flame" : view} choose={(next) => change({ view: next })}
+            options={two ? [["flame", "Differential"], ["sides", "Side by side"], ...LISTS] : [["flame", "Flame graph"], ...LISTS]} />
           {two && <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
           {two && <span class="quiet norm">{normWords(norm, view)}</span>}
         </div>
         {samples.every((all) => all === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : table ? <Functions reading={reading} names={two ? names : [""]} /> : <FlamePanel reading={reading} names={two ? names : [""]} />}
+          : <Lensed answer={flame} names={two ? names : [""]} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
-          <dl class="keys">{KEYS.filter(([key]) => key !== "x" && key !== "?").map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
+          <dl class="keys">{KEYS.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
         </details>
       </main>
       <Copying />

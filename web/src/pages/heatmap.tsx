@@ -2,19 +2,21 @@ import { change, place } from "../location.ts";
 import { Link, Segments } from "../parts/basics.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
-import { HourRows, PodRows } from "../parts/heatrows.tsx";
+import { HourRows, hoursAsked, PodRows, podsAsked } from "../parts/heatrows.tsx";
 import { rangeOf } from "../parts/range.tsx";
+import { selectorOf } from "../selectors.ts";
 import { onPage, type HeatRows } from "../url.ts";
 
 /** What a service took, row by row over time; each kind of rows is a part of its own over the same grid. */
 export function Heatmap({ turn }: { turn: number }) {
-  const { service, rows, from } = place.value;
+  const { service, query, type, rows, from } = place.value;
   const range = rangeOf(place.value);
+  const asked = { query: selectorOf(service, query), ...range, type, ...(rows === "hours" ? hoursAsked() : podsAsked(range)) };
   return (
     <>
       <div class="heading">
         <h1>Heatmap of <bdi>{service.slice(0, 200)}</bdi></h1>
-        <Share />
+        <Share question={["heatmap", asked]} />
       </div>
       <div class="controls">
         <Segments<HeatRows> label="Rows" value={rows === "hours" ? "hours" : "pods"} options={[["pods", "Pods × time"], ["hours", "Hour × day"]]}

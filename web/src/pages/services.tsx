@@ -8,6 +8,7 @@ import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { count, plural } from "../numbers.ts";
 import { BasisLine, Notices, Show } from "../parts/basics.tsx";
+import { Share } from "../parts/exports.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { rangeOf } from "../parts/range.tsx";
 import { ServiceTable } from "../parts/servicetable.tsx";
@@ -21,11 +22,12 @@ const SCOPES = ["cluster", "namespace"];
 export function Services({ turn }: { turn: number }) {
   const { query } = place.value;
   const range = rangeOf(place.value);
-  const asked = useAnswer<OverviewAnswer>(apiUrl("overview", { query: query === "" ? "" : `{${joined(query)}}`, ...range, type: "cpu" }));
+  const question = ["overview", { query: query === "" ? "" : `{${joined(query)}}`, ...range, type: "cpu" }] as const;
+  const asked = useAnswer<OverviewAnswer>(apiUrl(...question));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   return (
     <>
-      <h1>Services</h1>
+      <div class="heading"><h1>Services</h1><Share question={question} /></div>
       <Show asked={asked} what="services">
         {(answer) => (answer.service.length === 0 && query === "" ? <ZeroProfiles arrived={asked.again} /> : <List answer={answer} range={range} turn={turn} />)}
       </Show>

@@ -13,7 +13,7 @@ export function Choices({ text, label, children }: { text: string; label?: strin
     return () => document.removeEventListener("click", away);
   }, []);
   return (
-    <details class="menu" ref={box} onKeyDown={(event) => {
+    <details class="drop" ref={box} onKeyDown={(event) => {
       if (event.key !== "Escape" || !box.current?.open) return;
       event.preventDefault();
       close();

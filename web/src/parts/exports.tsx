@@ -1,5 +1,6 @@
 import { apiUrl, failureOf, type Failure } from "../api/ask.ts";
 import { epoch, type Side } from "../api/answers.ts";
+import { pickedBy } from "../band.ts";
 import { commandLine, curl, pinned, type Question } from "../commands.ts";
 import { place, PREFIX } from "../location.ts";
 import { count } from "../numbers.ts";
@@ -41,7 +42,7 @@ export function Exports({ side, name, drawn = 0 }: { side: Side; name: string; d
 
 /** The same for a comparison: both sides in one file, or each alone. */
 export function ExportsOfTwo({ sides, question, name }: { sides: readonly Side[]; question: Question; name: string }) {
-  const [, both] = pinned(question, sides, 0);
+  const [, { states: _, ...both }] = pinned(question, sides, 0);
   return (
     <span class="exports">
       <Choices text="Export ▾">
@@ -59,7 +60,8 @@ export function ExportsOfTwo({ sides, question, name }: { sides: readonly Side[]
   );
 }
 
-const sideParameters = (side: Side) => ({ query: side.selector, from: moment(side.from), until: moment(side.until), type: place.value.type });
+const sideParameters = (side: Side) =>
+  ({ query: side.selector, from: moment(side.from), until: moment(side.until), type: place.value.type, ...pickedBy({ ...place.value, scope: "" }) });
 
 const moment = (time: string | number) => rfc3339(epoch(time));
 
@@ -109,21 +111,21 @@ function Preparing() {
  * Copies a short link to the view, its relative times nailed down, so that it shows the same thing tomorrow; behind
  * it the long address, which needs no store, and the question of the page as commands.
  */
-export function Share({ question, answered = null }: { question?: Question; answered?: readonly Side[] | null }) {
+export function Share({ question, answered = null }: { question: Question; answered?: readonly Side[] | null }) {
   const collector = () => window.location.origin + PREFIX.slice(0, -1);
   const long = () => collector() + path();
   const short = async () => {
     const link = await linkTo(path());
     await copy(link === null ? long() : collector() + link, link === null ? "Long link" : "Link");
   };
-  const asked = () => pinned(question as Question, answered, Date.now() / 1000);
+  const asked = () => pinned(question, answered, Date.now() / 1000);
   return (
     <span class="exports">
       <button type="button" onClick={() => void short()} title="Copy a short link to this view, with fixed times">Share</button>
       <Choices text="▾" label="More ways to share">
         <CopyButton text={long} what="Long link">Copy the long link</CopyButton>
-        {question && <CopyButton text={() => curl(collector(), asked())} what="curl command">Copy as curl</CopyButton>}
-        {question && <CopyButton text={() => commandLine(collector(), asked())} what="Command">Copy as CLI</CopyButton>}
+        <CopyButton text={() => curl(collector(), asked())} what="curl command">Copy as curl</CopyButton>
+        <CopyButton text={() => commandLine(collector(), asked())} what="Command">Copy as CLI</CopyButton>
       </Choices>
     </span>
   );

@@ -23,13 +23,16 @@ interface Asking {
   readonly turn: number;
 }
 
+/** What the API is asked for besides what, when and which type. */
+export const podsAsked = (range: Range) => ({ rows: "pod", step: String(stepSeconds(range, Date.now() / 1000)) });
+export const hoursAsked = () => ({ rows: "hour", zone: Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC" });
+
 /** Pods by time. */
 export function PodRows({ range, turn }: Asking) {
   const { sort } = place.value;
   const byName = sort === "+name";
-  const step = stepSeconds(range, Date.now() / 1000);
   return (
-    <Heat range={range} turn={turn} more={{ rows: "pod", step: String(step) }}
+    <Heat range={range} turn={turn} more={podsAsked(range)}
       tools={<Segments label="Order of pods" value={byName ? "+name" : "-cost"} choose={(next) => change({ sort: next }, "replace")} options={[["-cost", "By cost"], ["+name", "By name"]]} />}>
       {(answer) => <Pods answer={answer} byName={byName} />}
     </Heat>
@@ -38,12 +41,12 @@ export function PodRows({ range, turn }: Asking) {
 
 /** Hours of the day by days, of this browser's clocks. */
 export function HourRows({ range, turn }: Asking) {
-  const here = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  const more = hoursAsked();
   const now = Date.now() / 1000;
   const days = ((instant(range.until, now) ?? now) - (instant(range.from, now) ?? now)) / 86_400;
   return (
-    <Heat range={range} turn={turn} more={{ rows: "hour", zone: here }}
-      tools={<><span class="quiet">hours of {here}</span>{days < 2 && <button type="button" onClick={() => change({ from: "-7d", until: "now", cells: "" })}>Show 7 days</button>}</>}>
+    <Heat range={range} turn={turn} more={more}
+      tools={<><span class="quiet">hours of {more.zone}</span>{days < 2 && <button type="button" onClick={() => change({ from: "-7d", until: "now", cells: "" })}>Show 7 days</button>}</>}>
       {(answer) => <Hours answer={answer} />}
     </Heat>
   );

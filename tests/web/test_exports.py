@@ -1,0 +1,419 @@
+"""Taking a view away: files of every format, a page that needs no collector, short links, and commands."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Download, Page, expect
+
+from tests.web.conftest import HOSTILE_SERVICE, Open, Serve
+from tests.web.flame import box, boxes, click, outline
+from tests.web.profiles import AFTER, BEFORE, HOSTILE, send, windows
+from tests.web.test_accessibility import violations
+
+COMPARE = "/s/shop/compare?a=version%3Av1&b=version%3Av2"
+CLIPBOARD = ["clipboard-read", "clipboard-write"]
+HOSTILE_LABEL = 'a\'b "c" $(touch /tmp/sidelight-was-run) `id` \\ !! é\u202e;&|<>'
+
+
+def saved(page: Page, name: str, tmp_path: Path) -> Path:
+    """The file that a choice of the Export menu gives."""
+    page.get_by_text("Export ▾", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name=name).first.click()
+    return kept(download.value, tmp_path)
+
+
+def kept(download: Download, tmp_path: Path) -> Path:
+    path = tmp_path / download.suggested_filename
+    download.save_as(path)
+    return path
+
+
+def copied(page: Page, name: str) -> str:
+    """What a choice of the menu beside Share puts into the clipboard."""
+    page.get_by_label("More ways to share").click()
+    page.get_by_role("button", name=name).click()
+    expect(page.locator(".toast")).to_contain_text("copied")
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+def ran(command: str) -> str:
+    """What bash makes of a command that was copied."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def test_each_file_of_a_profile_has_what_is_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
+    boxes(page)
+    folded = saved(page, "Folded text", tmp_path)
+    assert folded.name == "shop-cpu.folded"
+    header, *lines = folded.read_text().splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 960
+    told = json.loads(header.removeprefix("# "))["sides"][0]
+    assert (told["samples"], told["pods"]) == (960, 2)
+    assert told["query"] == '{service="shop", version="v2"}'
+    speedscope = json.loads(saved(page, "Speedscope file", tmp_path).read_text())
+    assert sum(speedscope["profiles"][0]["weights"]) == 9_600_000_000
+    rows = list(csv.reader(io.StringIO(saved(page, "CSV table", tmp_path).read_text(), newline="")))
+    assert ["loop", "jinja2/runtime.py", "360", "360", "3.6", "3.6"] in rows
+    assert "loop (jinja2/runtime.py)" in saved(page, "SVG flame graph", tmp_path).read_text()
+    pprof = saved(page, "pprof profile", tmp_path)
+    assert b"jinja2/runtime.py" in gzip.decompress(pprof.read_bytes())
+    top = subprocess.run(
+        ["go", "tool", "pprof", "-top", str(pprof)], capture_output=True, timeout=240, check=True
+    )
+    assert "9600ms" in top.stdout.decode() or "9.60s" in top.stdout.decode()
+
+
+def test_both_sides_of_a_comparison_and_each_alone_are_files(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(shop + COMPARE)
+    boxes(page)
+    table = list(csv.reader(io.StringIO(saved(page, "CSV table", tmp_path).read_text(), newline="")))
+    assert table[0] == [
+        '{service="shop", version="v1"}'.join(["# ", ' against {service="shop", version="v2"} cpu'])
+    ]
+    assert any(row[0] == "cached" and row[2:4] == ["0", "0"] for row in table)
+    page.get_by_text("Export ▾", exact=True).click()
+    alone = page.get_by_role("group", name="B alone")
+    with page.expect_download() as download:
+        alone.get_by_role("link", name="Folded text").click()
+    lines = kept(download.value, tmp_path).read_text().splitlines()[1:]
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 960
+
+
+def test_what_is_too_large_to_export_is_said(serve: Serve, open_page: Open) -> None:
+    running = serve("--max-export-frames", "3")
+    send(running.url, windows("shop", "v1", BEFORE))
+    page = open_page(f"{running.url}/s/shop", expected="413")
+    boxes(page)
+    page.get_by_text("Export ▾", exact=True).click()
+    page.get_by_role("link", name="Folded text").click()
+    said = page.locator(".preparing")
+    expect(said).to_contain_text("more than 3 frames together")
+    expect(said).to_contain_text("--max-export-frames")
+
+
+def test_the_menu_closes_with_escape_and_leaves_the_zoom(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    click(page, "handle")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    summary = page.get_by_text("Export ▾", exact=True)
+    summary.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="HTML page")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="HTML page")).to_be_hidden()
+    expect(summary).to_be_focused()
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_menus_break_no_rule_and_fit_a_small_screen(
+    shop: str, open_page: Open, axe: str, theme: str
+) -> None:
+    page = open_page(f"{shop}{COMPARE}&theme={theme}")
+    boxes(page)
+    page.set_viewport_size({"width": 360, "height": 640})
+    for opened in (page.get_by_text("Export ▾", exact=True), page.get_by_label("More ways to share")):
+        opened.click()
+        choices = page.locator(".drop[open] .choices")
+        area = choices.bounding_box()
+        assert area
+        assert area["x"] >= 0
+        assert area["x"] + area["width"] <= 360
+        assert violations(page, axe) == []
+        assert all(
+            each["height"] >= 24
+            for each in choices.locator("a, button").evaluate_all(
+                "all => all.map(e => e.getBoundingClientRect())"
+            )
+        )
+        page.keyboard.press("Escape")
+
+
+def offline(page: Page, open_page: Open, tmp_path: Path, **options: object) -> Page:
+    """The HTML file of a page, opened from the disk in a browser that has no network."""
+    file = saved(page, "HTML page", tmp_path)
+    other = open_page("about:blank", **options)
+    other.context.set_offline(True)
+    asked: list[str] = []
+    other.on("request", lambda request: asked.append(request.url))
+    other.goto(file.as_uri())
+    other.locator(".flame canvas[data-drawn]").first.wait_for()
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    return other
+
+
+def test_the_page_from_a_disk_is_the_same_flame_graph(shop: str, open_page: Open, tmp_path: Path) -> None:
+    online = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
+    there = outline(online)
+    page = offline(online, open_page, tmp_path)
+    assert outline(page) == there
+    expect(page.get_by_role("heading", level=1)).to_have_text('{service="shop", version="v2"} cpu')
+    expect(page.locator(".basis")).to_contain_text("960 samples · 2 pods · 6 windows")
+    click(page, "render")
+    assert outline(page) == [
+        "0 total",
+        "1 main (app.py)",
+        "2 handle (shop/views.py)",
+        "3 render (jinja2/runtime.py)",
+        "4 loop (jinja2/runtime.py)",
+    ]
+    page.reload()
+    assert len(outline(page)) == 5
+    page.go_back()
+    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+    assert outline(page) == there
+    page.keyboard.press("/")
+    page.keyboard.type("jinja2")
+    expect(page.locator(".matched")).to_contain_text("2 frames · 37.5 %")
+    page.keyboard.press("Enter")
+    page.keyboard.press("i")
+    assert "1 loop (jinja2/runtime.py)" in outline(page)
+    page.get_by_role("button", name="Table").click()
+    expect(page.get_by_role("row").filter(has_text="loop")).to_contain_text("3.60 s")
+    expect(page.get_by_role("button", name="Lines")).to_have_count(0)
+
+
+def test_the_page_from_a_disk_walks_by_keyboard_and_says_where(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
+    page = offline(open_page(f"{shop}/s/shop"), open_page, tmp_path)
+    page.locator(".flame canvas").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("p.unseen[role=status]")).to_contain_text("main (app.py)")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    page.keyboard.press("0")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+
+
+def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
+    online = open_page(shop + COMPARE)
+    boxes(online)
+    verdict = online.locator(".verdict").inner_text()
+    page = offline(online, open_page, tmp_path)
+    expect(page.locator(".verdict")).to_have_text(verdict)
+    assert box(page, "cached")["hatch"] == "new"
+    assert box(page, "legacy")["hatch"] == "gone"
+    page.get_by_role("button", name="Side by side").click()
+    assert box(page, "loop", 1)["width"] > 0
+    expect(page.locator(".graph h2").first).to_contain_text('version="v1"')
+    page.get_by_role("button", name="Share of side").click()
+    page.get_by_role("button", name="Table").click()
+    expect(page.get_by_role("row").filter(has_text="cached")).to_contain_text("new in B")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_from_a_disk_breaks_no_rule_in_either_theme(
+    shop: str, open_page: Open, axe: str, tmp_path: Path, theme: str
+) -> None:
+    online = open_page(shop + COMPARE)
+    boxes(online)
+    page = offline(online, open_page, tmp_path, color_scheme=theme, bypass_csp=True)
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    assert violations(page, axe) == []
+    page.get_by_role("button", name="Light" if theme == "dark" else "Dark", exact=True).click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light" if theme == "dark" else "dark")
+    page.set_viewport_size({"width": 360, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_hostile_names_in_a_page_from_a_disk_are_shown_and_never_run(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
+    online = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}")
+    boxes(online)
+    page = offline(online, open_page, tmp_path)
+    drawn = {each["name"] for each in boxes(page)}
+    assert drawn == {"total", "main (app.py)", *(name.replace("%3B", ";") for name in HOSTILE)}
+    expect(page.get_by_role("heading", level=1)).to_contain_text("<b onclick=alert(3)>")
+    assert page.locator("main img, main b").count() == 0
+    assert page.locator("script").count() == 2
+
+
+def test_a_page_that_was_cut_off_says_so(shop: str, open_page: Open, tmp_path: Path) -> None:
+    online = open_page(f"{shop}/s/shop")
+    boxes(online)
+    file = saved(online, "HTML page", tmp_path)
+    text = file.read_text()
+    file.write_text(re.sub(r'(id="profile">.{200})[^<]+', r"\1", text))
+    page = open_page(file.as_uri())
+    expect(page.get_by_role("alert")).to_contain_text("This file cannot be shown")
+
+
+def test_a_page_opened_at_the_collector_reaches_nothing_of_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/api/v1/export?format=html&type=cpu&query=service%3D%22shop%22")
+    boxes(page)
+    click(page, "handle")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    assert page.evaluate("self.origin") == "null"
+
+
+@pytest.mark.parametrize("prefix", ["", "/tools/profiles"])
+def test_a_short_link_shows_the_same_view_below_any_prefix(
+    serve: Serve, open_page: Open, prefix: str
+) -> None:
+    running = serve("--path-prefix", prefix)
+    home = running.url + prefix
+    send(home, windows("shop", "v1", BEFORE), windows("shop", "v2", AFTER, minutes_ago=3))
+    page = open_page(f"{home}/s/shop?from=-30m&q=query&invert=1", permissions=CLIPBOARD)
+    there = outline(page)
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("Link copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(rf"{re.escape(home)}/l/[a-z2-7]{{16}}", link)
+    other = open_page(link)
+    assert outline(other) == there
+    found = urlsplit(other.url)
+    assert found.path == f"{prefix}/s/shop"
+    given = parse_qs(found.query)
+    assert given["q"] == ["query"]
+    for edge in ("from", "until"):
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", given[edge][0])
+
+
+def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}{COMPARE}&a_from=-2h&b_until=now", permissions=CLIPBOARD)
+    boxes(page)
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("Link copied")
+    other = open_page(page.evaluate("navigator.clipboard.readText()"))
+    given = parse_qs(urlsplit(other.url).query)
+    assert not any(
+        time[0].startswith(("-", "now")) for name, time in given.items() if name[-4:] in ("from", "ntil")
+    )
+    assert {"a_from", "b_until", "from", "until"} <= set(given)
+
+
+def test_where_no_links_are_kept_the_long_address_is_shared(serve: Serve, open_page: Open) -> None:
+    running = serve("--no-links")
+    send(running.url, windows("shop", "v1", BEFORE))
+    page = open_page(f"{running.url}/s/shop?from=-30m", permissions=CLIPBOARD, expected="403")
+    boxes(page)
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("Long link copied")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(f"{running.url}/s/shop?from=20")
+
+
+def test_a_store_that_takes_nothing_leaves_the_long_address(
+    serve: Serve, open_page: Open, tmp_path: Path
+) -> None:
+    running = serve()
+    send(running.url, windows("shop", "v1", BEFORE))
+    page = open_page(f"{running.url}/s/shop?from=-30m", permissions=CLIPBOARD, expected="503")
+    boxes(page)
+    # Where a folder should be made a file lies: for root too nothing can be written there.
+    (tmp_path / "store" / "v1" / "links").write_text("")
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("Long link copied")
+    assert "/s/shop?from=20" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_long_link_is_offered_beside_the_short_one(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?from=-30m", permissions=CLIPBOARD)
+    boxes(page)
+    shared = urlsplit(copied(page, "Copy the long link"))
+    assert shared.path == "/s/shop"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", parse_qs(shared.query)["from"][0])
+
+
+def total(answer: dict[str, Any]) -> list[int]:
+    return [side["samples"] for side in answer["sides"]]
+
+
+def test_commands_of_a_profile_give_what_is_on_the_screen(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22", permissions=CLIPBOARD)
+    shown = {each["name"] for each in boxes(page)}
+    answer = json.loads(ran(copied(page, "Copy as curl")))
+    assert total(answer) == [960]
+    assert {answer["names"][name] for name in answer["name"]} == shown
+    folded = ran(copied(page, "Copy as CLI"))
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 960
+
+
+def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&depth_from=4", permissions=CLIPBOARD)
+    expect(page.locator(".basis", has_text="360 samples").first).to_be_visible()
+    assert total(json.loads(ran(copied(page, "Copy as curl")))) == [360]
+    folded = ran(copied(page, "Copy as CLI"))
+    assert folded.splitlines() == saved(page, "Folded text", tmp_path).read_text().splitlines()[1:]
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 360
+
+
+def test_commands_of_a_comparison_give_its_verdict(shop: str, open_page: Open) -> None:
+    page = open_page(shop + COMPARE, permissions=CLIPBOARD)
+    boxes(page)
+    verdict = page.locator(".verdict").inner_text()
+    assert len(total(json.loads(ran(copied(page, "Copy as curl"))))) == 2
+    command = copied(page, "Copy as CLI")
+    assert command.startswith("sidelight compare ")
+    assert ran(command).splitlines()[0] == verdict
+
+
+def test_commands_of_stack_depths_give_them(shop: str, open_page: Open) -> None:
+    for view, sides in (("/s/shop/depth?", 1), ("/s/shop/depth?a=version%3Av1&b=version%3Av2", 2)):
+        page = open_page(shop + view, permissions=CLIPBOARD)
+        expect(page.locator("figure").first).to_be_visible()
+        by_curl = json.loads(ran(copied(page, "Copy as curl")))
+        assert len(by_curl["sides"]) == sides
+        assert json.loads(ran(copied(page, "Copy as CLI"))) == by_curl
+
+
+@pytest.mark.parametrize("view", ["/services", "/s/shop/heatmap", "/s/shop/heatmap?rows=hours&from=-2d"])
+def test_commands_of_tables_and_grids_give_them(shop: str, open_page: Open, view: str) -> None:
+    page = open_page(shop + view, permissions=CLIPBOARD)
+    expect(page.locator(".basis").first).to_be_visible()
+    command = copied(page, "Copy as curl")
+    assert not re.search(r"(from|until)=(-|now)", command)
+    by_curl = json.loads(ran(command))
+    assert by_curl["basis"]["windows"] > 0
+    command = copied(page, "Copy as CLI")
+    assert command.startswith(f"sidelight ask {'overview' if view == '/services' else 'heatmap'} ")
+    assert set(json.loads(ran(command))) == set(by_curl)
+
+
+def test_commands_survive_hostile_labels_in_a_shell(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("shop", HOSTILE_LABEL, BEFORE), windows("shop", "v2", AFTER))
+    marker = Path("/tmp/sidelight-was-run")
+    marker.unlink(missing_ok=True)
+    escaped = HOSTILE_LABEL.replace("\\", "\\\\").replace('"', '\\"')
+    query = quote(f'version="{escaped}"', safe="")
+    page = open_page(f"{running.url}/s/shop?query={query}", permissions=CLIPBOARD)
+    boxes(page)
+    assert total(json.loads(ran(copied(page, "Copy as curl")))) == [660]
+    folded = ran(copied(page, "Copy as CLI"))
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 660
+    side = quote(f"version:{HOSTILE_LABEL}", safe="")
+    page = open_page(f"{running.url}/s/shop/compare?a={side}&b=version%3Av2", permissions=CLIPBOARD)
+    boxes(page)
+    verdict = page.locator(".verdict").inner_text()
+    command = copied(page, "Copy as CLI")
+    assert command.isprintable() or set(filter(lambda letter: not letter.isprintable(), command)) == {"\n"}
+    assert ran(command).splitlines()[0] == verdict
+    assert total(json.loads(ran(copied(page, "Copy as curl")))) == [660, 960]
+    assert not marker.exists()
