@@ -68,6 +68,9 @@ export function inkOn(fill: Rgb): "#000" | "#fff" {
 
 export const css = (colour: Rgb): string => `#${colour.toString(16).padStart(6, "0")}`;
 
+/** A colour as the bytes of an image lie in memory: every browser's machine is little-endian. */
+export const pixelOf = (colour: Rgb): number => (0xff000000 | ((colour & 255) << 16) | (colour & 0xff00) | (colour >> 16)) >>> 0;
+
 export function mix(from: Rgb, to: Rgb, part: number): Rgb {
   let mixed = 0;
   for (const shift of [16, 8, 0]) {

@@ -1,4 +1,4 @@
-import { css, inkOn, mix, type Rgb } from "./colour.ts";
+import { css, inkOn, mix, pixelOf, type Rgb } from "./colour.ts";
 import { boxOf, type Boxes } from "./layout.ts";
 
 export const ROW_PIXELS = 20;
@@ -22,19 +22,38 @@ export interface Scene {
   readonly hovered: number;
 }
 
-/** What a graph is drawn on; `inks` are kept from frame to frame. */
+/** What a graph is drawn on; `inks` and `raster` are kept from frame to frame. */
 export interface Paper {
   readonly width: number;
   readonly height: number;
   readonly scroll: number;
   readonly characterWidth: number;
+  /** Device pixels for each of the page's. */
+  readonly ratio: number;
   readonly outline: Rgb;
   readonly inks: Inks;
+  readonly raster: Raster;
 }
 
-/** A fill as the canvas takes it, and the ink that is read on it. */
+/** The pixels of a canvas. Thousands of rectangles cost less as runs of numbers than as calls. */
+export class Raster {
+  readonly pixels: Uint32Array<ArrayBuffer>;
+  private readonly image: ImageData;
+
+  constructor(private readonly context: CanvasRenderingContext2D, readonly width: number, readonly height: number) {
+    this.image = context.createImageData(width, height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+  }
+
+  show(): void {
+    this.context.putImageData(this.image, 0, 0);
+  }
+}
+
+/** A fill as a canvas and as its pixels take it, and the ink that is read on it. */
 export interface Ink {
   readonly fill: string;
+  readonly pixel: number;
   readonly ink: "#000" | "#fff";
 }
 
@@ -50,7 +69,7 @@ export class Inks {
     const found = known.get(fill);
     if (found) return found;
     const shown = faded ? mix(fill, this.background, FADING) : fill;
-    const made = { fill: css(shown), ink: inkOn(shown) };
+    const made = { fill: css(shown), pixel: pixelOf(shown), ink: inkOn(shown) };
     known.set(fill, made);
     return made;
   }
@@ -62,31 +81,44 @@ export const FADING = 0.72;
 /** Draws the rows in view. Everything it shows was computed before; it only paints. */
 export function draw(context: CanvasRenderingContext2D, scene: Scene, paper: Paper): void {
   const { boxes, hit, look, focusLevel } = scene;
-  const { rowStart, order } = boxes;
-  context.fillStyle = css(paper.inks.background);
-  context.fillRect(0, 0, paper.width, paper.height);
+  const { rowStart, order, sliver } = boxes;
+  const { inks, ratio, raster: { pixels, width: across, height: down } } = paper;
+  const gap = Math.max(Math.round(ratio), 1);
+  const named: number[] = [];
+  const inkOf = (i: number) => inks.of(look(boxes.node[i]).fill, (hit !== null && hit[boxes.node[i]] === 0) || boxes.level[i] < focusLevel);
+  const run = (line: Uint32Array, i: number) => {
+    const left = Math.round(boxes.x[i] * ratio);
+    const right = Math.round((boxes.x[i] + boxes.width[i]) * ratio);
+    line.fill(inkOf(i).pixel, left, Math.max(sliver[i] ? right : right - gap, left + 1));
+  };
+  pixels.fill(pixelOf(inks.background));
+  const lastRow = Math.min(Math.ceil((paper.scroll + paper.height) / ROW_PIXELS), boxes.rows);
+  for (let row = Math.max(Math.floor(paper.scroll / ROW_PIXELS), 0); row < lastRow; row++) {
+    const top = Math.round((row * ROW_PIXELS - paper.scroll) * ratio);
+    const bottom = Math.min(top + Math.round(ROW_PIXELS * ratio) - gap, down);
+    const first = Math.max(top, 0);
+    if (first >= bottom) continue;
+    const line = pixels.subarray(first * across, (first + 1) * across);
+    for (let at = rowStart[row]; at < rowStart[row + 1]; at++) {
+      run(line, order[at]);
+      if (boxes.width[order[at]] > paper.characterWidth * 2 + 6 || look(boxes.node[order[at]]).hatch !== "") named.push(order[at]);
+    }
+    // What a search marks lies on top of its neighbours.
+    for (let at = rowStart[row]; at < rowStart[row + 1]; at++) if (boxes.width[order[at]] > 1 && sliver[order[at]]) run(line, order[at]);
+    for (let y = first + 1; y < bottom; y++) pixels.copyWithin(y * across, first * across, (first + 1) * across);
+  }
+  paper.raster.show();
   context.font = FONT;
   context.textBaseline = "middle";
-  const firstRow = Math.max(Math.floor(paper.scroll / ROW_PIXELS), 0);
-  const lastRow = Math.min(Math.ceil((paper.scroll + paper.height) / ROW_PIXELS), boxes.rows);
-  const narrowest = paper.characterWidth * 2 + 6;
-  let filled = "";
-  for (let row = firstRow; row < lastRow; row++) {
-    const y = row * ROW_PIXELS - paper.scroll;
-    for (let at = rowStart[row]; at < rowStart[row + 1]; at++) {
-      const i = order[at];
-      const node = boxes.node[i];
-      const seen = look(node);
-      const { fill, ink } = paper.inks.of(seen.fill, (hit !== null && hit[node] === 0) || row < focusLevel);
-      const x = boxes.x[i];
-      const width = boxes.sliver[i] ? boxes.width[i] : Math.max(boxes.width[i] - 1, 1);
-      if (fill !== filled) context.fillStyle = filled = fill;
-      context.fillRect(x, y, width, ROW_PIXELS - 1);
-      if (seen.hatch !== "") hatch(context, x, y, width, seen.hatch, ink);
-      if (width < narrowest) continue;
-      context.fillStyle = filled = ink;
-      label(context, badge(seen), x, y, width, paper.characterWidth);
-    }
+  for (const i of named) {
+    const seen = look(boxes.node[i]);
+    const y = boxes.level[i] * ROW_PIXELS - paper.scroll;
+    const width = Math.max(boxes.width[i] - 1, 1);
+    const { ink } = inkOf(i);
+    if (seen.hatch !== "") hatch(context, boxes.x[i], y, width, seen.hatch, ink);
+    if (width < paper.characterWidth * 2 + 6) continue;
+    context.fillStyle = ink;
+    label(context, badge(seen), Math.round(boxes.x[i]), y, width, paper.characterWidth);
   }
   for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, node, node === scene.selected ? 2 : 1, paper);
 }

@@ -1,5 +1,5 @@
-import { mix, type Rgb } from "./colour.ts";
-import { FADING } from "./draw.ts";
+import { mix, pixelOf, type Rgb } from "./colour.ts";
+import { FADING, Raster } from "./draw.ts";
 import { Layout, type Range } from "./layout.ts";
 import { zoomed } from "./camera.ts";
 import type { Picture } from "./picture.ts";
@@ -83,20 +83,20 @@ export class Minimap {
     const { level } = picture.tree;
     const boxes = new Layout(level, picture.shape, picture.total, layout.start)
       .place({ from: 0, span: picture.total[0] }, across, null);
-    const image = context.createImageData(across, down);
-    const pixels = new Uint32Array(image.data.buffer).fill(abgr(background));
+    const raster = new Raster(context, across, down);
+    const pixels = raster.pixels.fill(pixelOf(background));
     this.rows = boxes.rows;
     const row = down / boxes.rows;
     for (let i = 0; i < boxes.count; i++) {
       const node = boxes.node[i];
       const { fill } = picture.look(node);
-      const colour = abgr(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADING) : fill);
+      const colour = pixelOf(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADING) : fill);
       const left = Math.round(boxes.x[i]);
       const right = Math.max(Math.round(boxes.x[i] + boxes.width[i]), left + 1);
       const bottom = Math.max(Math.round((boxes.level[i] + 1) * row), Math.floor(boxes.level[i] * row) + 1);
       for (let y = Math.floor(boxes.level[i] * row); y < bottom; y++) pixels.fill(colour, y * across + left, y * across + right);
     }
-    context.putImageData(image, 0, 0);
+    raster.show();
   }
 
   private pointerDown(event: PointerEvent): void {
@@ -164,6 +164,3 @@ export class Minimap {
 }
 
 const digits = (percent: number) => percent.toFixed(percent > 0 && percent < 1 ? 3 : 1);
-
-/** As the bytes of an image lie in memory (all browsers run on little-endian machines). */
-const abgr = (colour: Rgb) => (0xff000000 | ((colour & 255) << 16) | (colour & 0xff00) | (colour >> 16)) >>> 0;

@@ -1,6 +1,6 @@
 import { css, type Rgb } from "./colour.ts";
 import { Camera, zoomed } from "./camera.ts";
-import { draw, FONT, Inks, ROW_PIXELS, type Scene } from "./draw.ts";
+import { draw, FONT, Inks, Raster, ROW_PIXELS, type Scene } from "./draw.ts";
 import { Gestures } from "./gestures.ts";
 import { boxAt, boxOf, Layout, type Boxes, type Range } from "./layout.ts";
 import { Minimap } from "./minimap.ts";
@@ -30,6 +30,7 @@ export class FlameView {
   private layout: Layout | null = null;
   private placed: Boxes | null = null;
   private colours: { readonly inks: Inks; readonly outline: Rgb } | null = null;
+  private raster: Raster | null = null;
   private size = { width: 0, height: 0, ratio: 0 };
   private selected = 0;
   private hovered = -1;
@@ -197,6 +198,7 @@ export class FlameView {
       canvas.height = Math.round(height * ratio);
       canvas.style.width = `${width}px`;
       canvas.style.height = `${height}px`;
+      this.raster = new Raster(context, canvas.width, canvas.height);
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
     }
     this.paint();
@@ -225,14 +227,14 @@ export class FlameView {
     if (!picture || !layout || size.width === 0) return;
     if (this.motion) this.move(this.motion, now);
     else if (this.stale) this.arrange(this.target());
-    const { placed } = this;
-    if (!placed) return;
+    const { placed, raster } = this;
+    if (!placed || !raster) return;
     this.colours ??= coloursOf(this.host);
     const { inks, outline } = this.colours;
     const focusLevel = picture.tree.level[picture.focus];
     const scene: Scene = { boxes: placed, look: picture.look, hit: picture.hit, focusLevel, selected: this.outlined(), hovered: this.hovered };
     const top = scroller.scrollTop;
-    draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, outline, inks });
+    draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, inks, raster });
     this.canvas.dataset.drawn = String(placed.count);
     this.overview(picture, layout, top, inks.background);
   }
