@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.captures.offsets import Kept, Recordings, offsets, picked, read_moment, read_step
+from sidelight.collector.captures.offsets import (
+    Drawing,
+    Kept,
+    Recordings,
+    offsets,
+    picked,
+    read_moment,
+    read_step,
+)
 from sidelight.collector.captures.recordings import Recording, Thread
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.store.memory import MemoryStore
@@ -46,9 +54,9 @@ def cells(answer: Any) -> dict[tuple[int, int], tuple[int, int]]:
     return {(second, bucket): both for second, bucket, *both in zip(*columns, strict=True)}  # type: ignore[misc]
 
 
-def stacks(answer: Any) -> dict[str, tuple[int, int]]:
+def stacks(answer: Any, side_at: int = 0) -> dict[str, tuple[int, int]]:
     """Where samples ended: the call path as text, with samples and microseconds."""
-    side = answer["sides"][0]
+    side = answer["sides"][side_at]
     path: list[str] = []
     found = {}
     rows = zip(answer["level"], answer["name"], side["self_samples"], side["self_us"], strict=True)
@@ -96,7 +104,7 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
     kept = [recorded([(0, 0, 0), (10_000, 1, 1), (20_000, 2, 2), (30_000, 3, 2)])]
     found = Recordings.of("c_1", kept)
     draw = lambda kind, begin, end, *, lines=False: stacks(  # noqa: E731
-        picked(found, kind, begin, end, lines=lines, nodes=None, most=100)
+        picked(found, kind, begin, end, Drawing(100, lines=lines))
     )
     assert draw(CPU, 10_000, 30_000) == {"main (a.py) > f (a.py)": (2, 20_000)}
     assert draw(CPU, 10_000, 30_000, lines=True) == {
@@ -106,7 +114,7 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
     assert draw(WALL, 0, 1) == {"main (a.py)": (1, 10_000)}
     assert draw(GIL, 30_000, 10**9) == {"main (a.py) > f (a.py) > g; (b.py)": (1, 10_000)}
     assert draw(CPU, 40_000, 10**9) == {}
-    side = picked(found, CPU, 0, 10**9, lines=False, nodes=None, most=100)["sides"][0]
+    side = picked(found, CPU, 0, 10**9, Drawing(100))["sides"][0]
     assert (side["states"], side["samples"], side["seconds"]) == (
         {"idle": 1, "running": 1, "gil": 2},
         3,
@@ -116,18 +124,28 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
 
 def test_a_sample_stands_for_as_long_as_the_rate_said_when_it_was_taken() -> None:
     kept = [recorded([(0, 1, 2), (10_000, 1, 2), (50_000, 1, 2)], periods=[(0, 10_000), (50_000, 40_000)])]
-    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=False, nodes=None, most=100)
+    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(100))
     assert stacks(answer) == {"main (a.py) > f (a.py)": (3, 60_000)}
+
+
+def test_the_rest_of_a_capture_stands_beside_a_span_with_the_time_each_was_watched() -> None:
+    kept = [recorded([(at * 10_000, at % 2, 2) for at in range(10)])]
+    answer = picked(Recordings.of("c_1", kept), CPU, 20_000, 50_000, Drawing(100, rest=True))
+    assert stacks(answer, 0) == {"main (a.py)": (3, 30_000), "main (a.py) > f (a.py)": (4, 40_000)}
+    assert stacks(answer, 1) == {"main (a.py)": (2, 20_000), "main (a.py) > f (a.py)": (1, 10_000)}
+    assert [side["pod_seconds"] for side in answer["sides"]] == [0.07, 0.03]
+    whole = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(100, rest=True))
+    assert [side["pod_seconds"] for side in whole["sides"]] == [0, 0.1]
 
 
 def test_a_tree_that_is_too_large_is_pruned_and_keeps_its_total() -> None:
     kept = [recorded([(at * 10_000, at % 4, 1) for at in range(40)])]
-    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=True, nodes=3, most=100)
+    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(100, 3, lines=True))
     assert answer["pruned"] == {"nodes": 2, "limit": 3}
     assert sum(answer["sides"][0]["self_samples"]) == 40
-    whole = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=True, nodes=None, most=5)
+    whole = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(5, lines=True))
     assert whole["pruned"] == {"nodes": 0, "limit": None}
-    most = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, lines=True, nodes=None, most=4)
+    most = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(4, lines=True))
     assert most["pruned"] == {"nodes": 1, "limit": 4}
 
 
@@ -162,12 +180,22 @@ def test_cells_and_spans_are_those_of_every_sample_by_itself(
     sampled = Counter(divmod(at // (step_ms * 1000), 1000 // step_ms) for at, _, _ in ever)
     wanted = Counter(divmod(at // (step_ms * 1000), 1000 // step_ms) for at, _, s in ever if s in states)
     assert cells(answer) == {cell: [wanted[cell], sampled[cell]] for cell in sampled}
-    span = picked(found, kind, begin, begin + length, lines=True, nodes=None, most=100)
+    span = picked(found, kind, begin, begin + length, Drawing(100, lines=True, states=True, rest=True))
     inside = [(stack, state) for at, stack, state in ever if begin <= at < begin + length]
     expected = Counter(stack for stack, state in inside if state in states)
-    assert sum(span["sides"][0]["self_samples"]) == expected.total()
-    assert sorted(count for count, _ in stacks(span).values()) == sorted(expected.values())
-    assert sum(span["sides"][0]["states"].values()) == len(inside)  # type: ignore[arg-type]
+    rest, side = span["sides"]
+    assert sum(side["self_samples"]) == expected.total()
+    assert sorted(count for count, _ in stacks(span, 1).values()) == sorted(expected.values())
+    for one, many in ((side, len(inside)), (rest, len(ever) - len(inside))):
+        assert sum(one["states"].values()) == many  # type: ignore[arg-type]
+        for state, name in enumerate(("idle", "running", "gil")):
+            own = one["self_samples_by_state"][name]
+            assert sum(own) == (one["states"][name] if state in states else 0)  # type: ignore[literal-required]
+        by_state = zip(*one["self_us_by_state"].values(), strict=True)
+        assert list(map(sum, by_state)) == list(one["self_us"])
+    assert sum(rest["self_samples"]) + expected.total() == sum(wanted.values())
+    ends = [max((row[-1][0] + 10_000 for row in threads if row), default=0) for threads, _ in processes]
+    assert rest["pod_seconds"] + side["pod_seconds"] <= 2 * max(ends) / 1e6
 
 
 def test_cells_and_steps_have_bounds() -> None:
@@ -202,9 +230,12 @@ async def test_offsets_and_spans_are_answered_as_documented(serving: Serve) -> N
         held_to("/api/v1/captures/{id}/offsets", "get", 200, whole.json)
         assert cells(whole.json) == {(0, 0): [2, 4], (0, 1): [2, 2], (0, 5): [2, 2]}
         one = {"type": "cpu", "recording": f"{sidecar.agent}-12", "from_us": "15000", "until_us": "100000"}
-        span = await collector.get(f"{path}/flamegraph", {**one, "nodes": "10", "lines": "1"})
+        span = await collector.get(f"{path}/flamegraph", {**one, "nodes": "10", "lines": "1", "states": "1"})
         held_to("/api/v1/captures/{id}/flamegraph", "get", 200, span.json)
         assert stacks(span.json) == {"main (app.py:1) > total (cart.py:10)": (1, 10_000)}
+        both = await collector.get(f"{path}/flamegraph", {**one, "rest": "1"})
+        held_to("/api/v1/captures/{id}/flamegraph", "get", 200, both.json)
+        assert stacks(both.json, 1) == {"main (app.py) > total (cart.py)": (1, 10_000)}
         bad = [
             ("offsets", {"step_ms": "7"}, 400),
             ("offsets", {"type": "fun"}, 400),
@@ -213,6 +244,7 @@ async def test_offsets_and_spans_are_answered_as_documented(serving: Serve) -> N
             ("flamegraph", {"from_us": "5", "until_us": "5"}, 400),
             ("flamegraph", {"from_us": "x"}, 400),
             ("flamegraph", {"nodes": "0"}, 400),
+            ("flamegraph", {"rest": "2"}, 400),
         ]
         for below, given, status in bad:
             assert (await collector.get(f"{path}/{below}", given)).status == status, (below, given)

@@ -94,7 +94,7 @@ def middle(shown: Shown, wanted: str) -> tuple[float, float]:
 
 
 def drawn(page: Page) -> str:
-    expect(page.get_by_role("application", name=re.compile("Flame graph"))).to_be_visible()
+    expect(page.get_by_role("application", name=re.compile("flame graph", re.IGNORECASE))).to_be_visible()
     return " ".join(str(box) for box in boxes(page))
 
 
@@ -131,7 +131,7 @@ def test_a_span_is_dragged_and_back_undoes_it(shown: Shown, open_page: Open) -> 
     assert "alternates.py" in drawn(page)
     page.go_back()
     expect(page).not_to_have_url(re.compile("span="))
-    expect(page.get_by_role("application", name=re.compile("Flame graph"))).to_have_count(0)
+    expect(page.get_by_role("application", name=re.compile("flame graph", re.IGNORECASE))).to_have_count(0)
 
 
 def test_a_span_is_picked_with_the_keyboard_alone(shown: Shown, open_page: Open) -> None:
@@ -180,6 +180,32 @@ def test_a_span_without_samples_of_the_type_says_so_and_a_bad_one_too(shown: Sho
     expect(page.get_by_text("a span that cannot be read")).to_be_visible()
     page.get_by_role("button", name="Forget it").click()
     expect(page).not_to_have_url(re.compile("span="))
+
+
+def test_a_span_is_compared_with_the_rest_of_the_capture(shown: Shown, open_page: Open) -> None:
+    begin, end = middle(shown, "first")
+    page = open_page(f"{shown.page}?span={begin}-{end}")
+    assert "second (alternates.py" not in drawn(page)
+    page.get_by_role("button", name="Compare with the rest").click()
+    expect(page).to_have_url(re.compile(r"span=[\d.]+-[\d.]+(,|%2C)rest"))
+    expect(page.get_by_text("▲ twice or more in B")).to_be_visible()
+    names = drawn(page)
+    assert "second (alternates.py" in names
+    assert "first (alternates.py" in names
+    page.get_by_role("button", name="Side by side").click()
+    expect(page.get_by_role("heading", name="B this span")).to_be_visible()
+    page.get_by_role("button", name="Table").click()
+    gone = page.get_by_role("row").filter(has_text=re.compile(r"second\s+alternates\.py"))
+    expect(gone).to_contain_text("gone in B")
+    page.get_by_role("button", name="Compare with the rest").click()
+    kept = page.get_by_role("row").filter(has_text=re.compile(r"first\s+alternates\.py"))
+    expect(kept).to_be_visible()
+
+
+def test_lines_are_told_apart_in_the_graph_of_a_span(shown: Shown, open_page: Open) -> None:
+    page = open_page(f"{shown.page}?span=1-3&view=lines&fn=first%20(alternates.py)")
+    expect(page).to_have_url(re.compile("by=line"))
+    assert re.search(r"first \(alternates\.py:\d+\)", drawn(page))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

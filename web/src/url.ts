@@ -49,7 +49,7 @@ export interface Place {
   readonly rows: HeatRows;
   /** The block of a heatmap that is selected (see charts/block). */
   readonly cells: string;
-  /** Of a capture: the seconds that are looked at, `12.34-12.56`, and the one process. */
+  /** Of a capture: the seconds that are looked at, `12.34-12.56` (`,rest`: against the others), and the one process. */
   readonly span: string;
   readonly recording: string;
   readonly sort: string;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { busiest, cellAt, cellsOf, gridOf, GUTTER, readSpan, sizes, spanText, step, type OffsetsAnswer } from "../src/charts/offsets.ts";
+import { besideRest, busiest, cellAt, cellsOf, gridOf, GUTTER, readSpan, sizes, spanText, step, type OffsetsAnswer } from "../src/charts/offsets.ts";
 import { numbers, seeds } from "./stacks.ts";
 
 const STEPS = [5, 10, 20, 50, 125, 250, 1000];
@@ -50,6 +50,7 @@ test("what is no span is none", () => {
   for (const text of ["", "1", "2-1", "1-1", "-1-2", "1e3-2e3", "a-b", "1-2-3", "1.0000001-2", "9999999-99999999", "1–2"]) assert.equal(readSpan(text), null, text);
   assert.deepEqual(readSpan("12.34-12.56"), [12_340_000, 12_560_000]);
   assert.deepEqual(readSpan("0-0.000001"), [0, 1]);
+  assert.deepEqual([readSpan("1-2,rest"), besideRest("1-2,rest"), besideRest("1-2"), readSpan("1-2,rests"), readSpan(",rest")], [[1e6, 2e6], true, false, null, null]);
 });
 
 test("arrow keys lead to the neighbour in time and stay within the picture", () => {

@@ -14,15 +14,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 from sidelight.collector.captures.recordings import Recording
 from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.store.tables import STATES
 from sidelight.collector.times import SECOND_NS, parse_time
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.errors import Reason, SidelightError
 from sidelight.stacks.frames import unescape, without_line
-from sidelight.stacks.tree import Row, build, prune
+from sidelight.stacks.tree import Row, Tree, build, prune
 
 STEP_MS: Final = 20
 LEAST_STEP_MS: Final = 5
@@ -95,30 +96,96 @@ class States(TypedDict):
 
 
 class Span(TypedDict):
-    """What the flame graph of a span stands on; `self_samples` and `self_us` of each node."""
+    """What one side of a flame graph stands on, and its columns by node, by state if that was asked for.
 
-    from_us: int
-    until_us: int
+    `pod_seconds` is how long its pods were watched.
+    """
+
     samples: int
     seconds: float
+    pod_seconds: float
     states: States
     self_samples: Sequence[int]
     self_us: Sequence[int]
+    self_samples_by_state: NotRequired[dict[str, Sequence[int]]]
+    self_us_by_state: NotRequired[dict[str, Sequence[int]]]
 
 
 class Picked(TypedDict):
-    """A call tree in pre-order, as a flame graph of windows has it, with the one span as its side."""
+    """A call tree in pre-order, as a flame graph of windows has it; with the rest, that is the first side."""
 
     capture: str
     type: str
     lines: bool
     start: float
+    from_us: int
+    until_us: int
     names: list[str]
     level: Sequence[int]
     name: Sequence[int]
     sides: list[Span]
     pruned: dict[str, int | None]
     recordings: list[Told]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How a flame graph is drawn: with at most `nodes` nodes (None: `most`), beside the `rest` or alone."""
+
+    most: int
+    nodes: int | None = None
+    lines: bool = False
+    states: bool = False
+    rest: bool = False
+
+
+class _Side:
+    """The samples of some time, by state and stack: how many, and what they stand for in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.rows: tuple[dict[tuple[str, ...], list[int]], ...] = tuple(
+            defaultdict(lambda: [0, 0]) for _ in STATES
+        )
+        self.watched_us: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    def add(self, recording: Recording, frames: Sequence[str], begin: int, end: int) -> None:
+        """Take the samples in [begin, end), microseconds since the recording began."""
+        for (stack, state, period_us), samples in _counted(recording, begin, end):
+            row = self.rows[state][tuple(frames[at] for at in recording.stacks[stack])]
+            row[0] += samples
+            row[1] += samples * period_us * 1000
+
+    def watched(self, labels: Mapping[str, str], us: int) -> None:
+        """Processes of one pod are watched side by side."""
+        pod = (labels.get("namespace", ""), labels.get("pod", ""))
+        self.watched_us[pod] = max(self.watched_us[pod], us)
+
+    def of(self, states: Iterable[int]) -> Iterator[Row]:
+        return ((stack, row[0], row[1]) for state in states for stack, row in self.rows[state].items())
+
+    def told(self, tree: Tree, first: int, kind: ProfileType, *, states: bool) -> Span:
+        samples, us = tree.self_samples[first], [ns // 1000 for ns in tree.self_ns[first]]
+        total = [sum(row[0] for row in rows.values()) for rows in self.rows]
+        told: Span = {
+            "samples": sum(samples),
+            "seconds": sum(us) / _US,
+            "pod_seconds": sum(self.watched_us.values()) / _US,
+            "states": {"idle": total[0], "running": total[1], "gil": total[2]},
+            "self_samples": samples,
+            "self_us": us,
+        }
+        if states:
+            at = {state: first + 1 + place for place, state in enumerate(_STATES[kind])}
+            none = [0] * len(tree)
+            told["self_samples_by_state"] = {
+                name: tree.self_samples[at[state]] if state in at else none
+                for state, name in enumerate(STATES)
+            }
+            told["self_us_by_state"] = {
+                name: [ns // 1000 for ns in tree.self_ns[at[state]]] if state in at else none
+                for state, name in enumerate(STATES)
+            }
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,54 +260,44 @@ def offsets(recordings: Recordings, kind: ProfileType, step_ms: int, most: int =
 
 
 def picked(
-    recordings: Recordings,
-    kind: ProfileType,
-    from_us: int,
-    until_us: int,
-    *,
-    lines: bool,
-    nodes: int | None,
-    most: int,
+    recordings: Recordings, kind: ProfileType, from_us: int, until_us: int, drawing: Drawing
 ) -> Picked:
     """The call tree of the samples in [from_us, until_us), the lightest nodes as `(other)`."""
     told: list[Told] = []
-    states = [0, 0, 0]
-    rows: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
+    span, rest = _Side(), _Side()
     for one, recording, shift in recordings.each():
         told.append(one)
-        frames = recording.frames if lines else list(map(without_line, recording.frames))
-        for (stack, state, period_us), samples in _counted(recording, from_us - shift, until_us - shift):
-            states[state] += samples
-            if state in _STATES[kind]:
-                row = rows[tuple(frames[at] for at in recording.stacks[stack])]
-                row[0] += samples
-                row[1] += samples * period_us * 1000
-    weighed: list[Row] = [(stack, samples, ns) for stack, (samples, ns) in rows.items()]
-    limit = min(nodes or most, most)
-    whole = build([weighed])
+        frames = recording.frames if drawing.lines else list(map(without_line, recording.frames))
+        begin, end = from_us - shift, until_us - shift
+        inside = max(0, min(end, recording.end_us) - max(begin, 0))
+        span.add(recording, frames, begin, end)
+        span.watched(recording.labels, inside)
+        if drawing.rest:
+            rest.add(recording, frames, 0, begin)
+            rest.add(recording, frames, end, LATEST_US)
+            rest.watched(recording.labels, recording.end_us - inside)
+    sides = [rest, span] if drawing.rest else [span]
+    own = [(states,) for states in _STATES[kind]] if drawing.states else []
+    columns = [side.of(states) for side in sides for states in (_STATES[kind], *own)]
+    limit = min(drawing.nodes or drawing.most, drawing.most)
+    whole = build(columns)
     tree, dropped = prune(whole, limit)
     codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name))}
-    ended = [ns // 1000 for ns in tree.self_ns[0]]
+    cut = drawing.nodes or len(whole) > drawing.most
     return {
         "capture": recordings.capture,
         "type": kind.value,
-        "lines": lines,
+        "lines": drawing.lines,
         "start": float(recordings.start),
+        "from_us": from_us,
+        "until_us": until_us,
         "names": [unescape(tree.names[code]) for code in codes],
         "level": tree.level,
         "name": [codes[code] for code in tree.name],
         "sides": [
-            {
-                "from_us": from_us,
-                "until_us": until_us,
-                "samples": sum(tree.self_samples[0]),
-                "seconds": sum(ended) / _US,
-                "states": {"idle": states[0], "running": states[1], "gil": states[2]},
-                "self_samples": tree.self_samples[0],
-                "self_us": ended,
-            }
+            side.told(tree, at * (1 + len(own)), kind, states=drawing.states) for at, side in enumerate(sides)
         ],
-        "pruned": {"nodes": dropped, "limit": limit if nodes or len(whole) > most else None},
+        "pruned": {"nodes": dropped, "limit": limit if cut else None},
         "recordings": told,
     }
 

@@ -15,6 +15,7 @@ from sidelight.collector.api.reply import Reply, json_reply, takes_gzip
 from sidelight.collector.captures import recordings
 from sidelight.collector.captures.offsets import (
     LATEST_US,
+    Drawing,
     Kept,
     Recordings,
     offsets,
@@ -27,7 +28,7 @@ from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.limits import QueryLimits
 
 OFFSETS: Final = ("type", "step_ms", "recording")
-FLAMEGRAPH: Final = ("type", "from_us", "until_us", "recording", "nodes", "lines")
+FLAMEGRAPH: Final = ("type", "from_us", "until_us", "rest", "recording", "nodes", "lines", "states")
 
 
 class Picking:
@@ -59,15 +60,14 @@ class Picking:
             raise BadParameter(
                 "from_us is not before until_us: the span is empty", hint="A span is from_us <= t < until_us."
             )
-        drawn = partial(
-            picked,
-            kind=given.kind(),
-            from_us=begin,
-            until_us=end,
+        drawing = Drawing(
+            self._limits.max_nodes,
+            given.nodes(),
             lines=given.switch("lines", default=False),
-            nodes=given.nodes(),
-            most=self._limits.max_nodes,
+            states=given.switch("states", default=False),
+            rest=given.switch("rest", default=False),
         )
+        drawn = partial(picked, kind=given.kind(), from_us=begin, until_us=end, drawing=drawing)
         return await self._answer(request, drawn)
 
     def _given(self, request: web.Request, known: tuple[str, ...]) -> Parameters:

@@ -45,9 +45,14 @@ const decimal = (ms: number): string => String(Math.round(ms) / 1000);
 export const spanText = (grid: Grid, [a, b]: Span): string =>
   `${decimal(Math.min(a, b) * grid.step)}-${decimal((Math.max(a, b) + 1) * grid.step)}`;
 
+/** Behind a span: it is compared with the rest of the capture. */
+export const REST = ",rest";
+
+export const besideRest = (text: string): boolean => text.endsWith(REST);
+
 /** Microseconds [from, until) of a span as it is written; null for what is none. */
 export function readSpan(text: string): readonly [number, number] | null {
-  const found = /^(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)$/.exec(text);
+  const found = /^(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)(?:,rest)?$/.exec(text);
   if (!found) return null;
   const [from, until] = [Math.round(Number(found[1]) * 1e6), Math.round(Number(found[2]) * 1e6)];
   return from < until ? [from, until] : null;

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import type { FlameAnswer } from "../api/answers.ts";
 import { look } from "../flame/look.ts";
 import { read, type Reading } from "../flame/reading.ts";
-import { treeOf } from "../flame/tree.ts";
+import { treeOf, type WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import type { Place } from "../url.ts";
 import { FlamePanel } from "./flamepanel.tsx";
@@ -21,7 +20,8 @@ export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, st
  * `below` stands under a flame graph and is given what it shows.
  */
 export function Lensed({ answer, names, below }: {
-  answer: FlameAnswer; names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
+  answer: Omit<WireTree, "sides"> & { readonly sides: readonly (WireTree["sides"][number] & { readonly pod_seconds: number })[] };
+  names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
 }) {
   const { t, by, invert, collapse, view } = place.value;
   const norm = names.length === 1 ? "rate" : place.value.norm;

@@ -1,21 +1,22 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
-import { busiest, cellAt, cellsOf, FOOT, gridOf, GUTTER, readSpan, sizes, spanText, step, type Grid, type OffsetsAnswer, type Span } from "../charts/offsets.ts";
-import { read } from "../flame/reading.ts";
-import { treeOf, type WireTree } from "../flame/tree.ts";
+import { besideRest, busiest, cellAt, cellsOf, FOOT, gridOf, GUTTER, readSpan, REST, sizes, spanText, step, type Grid, type OffsetsAnswer, type Span } from "../charts/offsets.ts";
+import { rgb, shade } from "../charts/heatmap.ts";
+import type { WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { count, plural, seconds } from "../numbers.ts";
 import { theme } from "../theme.ts";
 import { zoned } from "../times.ts";
-import { Show } from "./basics.tsx";
+import type { ViewName } from "../url.ts";
+import { Segments, Show, Toggle } from "./basics.tsx";
 import { TypePicker } from "./filters.tsx";
-import { FlamePanel } from "./flamepanel.tsx";
+import { Lensed, treeAsked } from "./lensed.tsx";
 import { Pruned } from "./pruned.tsx";
 
 interface PickedAnswer extends WireTree {
   readonly sides: readonly (WireTree["sides"][number] & {
-    readonly samples: number; readonly seconds: number; readonly states: { readonly idle: number; readonly running: number; readonly gil: number };
+    readonly samples: number; readonly seconds: number; readonly pod_seconds: number; readonly states: { readonly idle: number; readonly running: number; readonly gil: number };
   })[];
   readonly pruned: { readonly nodes: number; readonly limit: number | null };
 }
@@ -28,7 +29,7 @@ export function Offsets({ path }: { path: string }) {
   const processes = useRef<OffsetsAnswer["recordings"]>([]);
   if (asked.answer && recording === "") processes.current = asked.answer.recordings;
   return (
-    <section class="offsets" aria-labelledby="offsets-title">
+    <section class="offsets heat" aria-labelledby="offsets-title">
       <h3 id="offsets-title">Where in each second</h3>
       <div class="row">
         <TypePicker />
@@ -65,8 +66,10 @@ function Heat({ answer }: { answer: OffsetsAnswer }) {
   return (
     <>
       <p class="quiet">
-        A column for each second from {zoned(answer.start)}, a row for each {grid.step} ms of it, the beginning of the second at the bottom. The stronger, the
-        more samples; pale where there were samples and none of this type. Drag over a span, or walk with the arrow keys: Shift extends, Enter picks.
+        A column for each second from {zoned(answer.start)}, a row for each {grid.step} ms of it, the beginning of the second at the bottom. Drag over a span, or walk with the arrow keys: Shift extends, Enter picks.
+      </p>
+      <p class="legend" aria-label="Legend">
+        <span>no samples of this type</span> <span class="heat-scale" aria-hidden="true" /> <span>{plural(grid.most, "sample")} in {grid.step} ms</span> <span>· empty: nothing was sampled</span>
       </p>
       <Cells grid={grid} cursor={at} span={shown} point={point} draw={draw} pick={pick} />
       <p class="basis" role="status" aria-live="polite">{words(grid, at)}{drawn && ` · ${spanText(grid, drawn).replace("-", " to ")} s`}</p>
@@ -179,21 +182,13 @@ function paint(canvas: HTMLCanvasElement, grid: Grid, size: { column: number; ro
   const corner = (cell: number): readonly [number, number] =>
     [GUTTER + Math.floor(cell / grid.rows) * size.column, (grid.rows - 1 - (cell % grid.rows)) * size.row];
   const gap = size.column > 4 && size.row > 3 ? 1 : 0;
-  const busy = colour("--accent");
-  const idle = colour("--line");
+  const stops = [0, 1, 2, 3].map((at) => rgb(colour(`--heat-${at}`)));
   for (let cell = 0; cell < grid.sampled.length; cell++) {
     if (grid.sampled[cell] === 0) continue;
     const [x, y] = corner(cell);
-    const part = grid.most > 0 ? Math.sqrt(grid.samples[cell] / grid.most) : 0;
-    pen.globalAlpha = 1;
-    pen.fillStyle = idle;
-    pen.fillRect(x, y, size.column - gap, size.row - gap);
-    if (part === 0) continue;
-    pen.globalAlpha = 0.15 + 0.85 * part;
-    pen.fillStyle = busy;
+    pen.fillStyle = `rgb(${shade(stops, grid.samples[cell] / Math.max(grid.most, 1)).join()})`;
     pen.fillRect(x, y, size.column - gap, size.row - gap);
   }
-  pen.globalAlpha = 1;
   pen.fillStyle = colour("--quiet");
   pen.font = "12px system-ui, sans-serif";
   pen.textBaseline = "middle";
@@ -238,28 +233,38 @@ function Exactly({ span, longest }: { span: readonly [number, number] | null; lo
 }
 
 function Picked({ path, from, until, start }: { path: string; from: number; until: number; start: number }) {
-  const { type, recording, by, nodes } = place.value;
-  const asked = useAnswer<PickedAnswer>(apiUrl(`${path}/flamegraph`, { type, recording, from_us: String(from), until_us: String(until), lines: by === "line" ? "1" : "0", nodes }));
+  const here = place.value;
+  const { type, recording, span } = here;
+  const rest = besideRest(span);
+  const { lines, nodes, states } = treeAsked(here);
+  // A table of one function's lines is made of windows: here the graph tells lines apart instead.
+  const apart = here.view === "lines";
+  useEffect(() => { if (apart) change({ view: "flame", by: "line", fn: "" }, "replace"); }, [apart]);
+  const asked = useAnswer<PickedAnswer>(apiUrl(`${path}/flamegraph`, { type, recording, from_us: String(from), until_us: String(until), rest: rest ? "1" : "", lines, nodes, states }));
+  if (apart) return null;
   return (
     <>
       <h4>{from / 1e6} to {until / 1e6} s: {seconds((until - from) / 1e6)} from {zoned(start + Math.floor(from / 1e6))}</h4>
-      <Show asked={asked} what="the flame graph">{(answer) => <Drawn answer={answer} />}</Show>
+      <div class="row">
+        <Toggle on={rest} flip={() => change({ span: rest ? span.replace(REST, "") : span + REST, focus: "" })} title="A: all of the capture that is outside this span; B: the span">Compare with the rest</Toggle>
+        <Segments<ViewName> label="View" value={here.view === "sides" && !rest ? "flame" : here.view} choose={(view) => change({ view })}
+          options={[["flame", rest ? "Differential" : "Flame graph"], ...(rest ? [["sides", "Side by side"] as const] : []), ["table", "Table"], ["sandwich", "Sandwich"]]} />
+      </div>
+      <Show asked={asked} what="the flame graph">{(answer) => (answer.sides.length === (rest ? 2 : 1) ? <Drawn answer={answer} /> : null)}</Show>
     </>
   );
 }
 
 function Drawn({ answer }: { answer: PickedAnswer }) {
-  const { invert, collapse, type } = place.value;
-  const tree = useMemo(() => treeOf(answer), [answer]);
-  const reading = useMemo(() => read(tree, [1], { invert, collapse, norm: "rate" }), [tree, invert, collapse]);
-  const { samples, states, seconds: sampled } = answer.sides[0];
+  const { type } = place.value;
+  const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
   const told = `${plural(states.gil, "sample")} held the GIL, ${count(states.running)} ran, ${count(states.idle)} waited`;
   if (samples === 0) return <p>No {type === "gil" ? "GIL" : type} samples in this span: {told}.{states.idle > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>Show waiting too</button></>}</p>;
   return (
     <>
       <p class="basis">{plural(samples, "sample")} · sampled time {seconds(sampled)} · {told}</p>
       <Pruned pruned={answer.pruned} />
-      <FlamePanel reading={reading} names={[""]} />
+      <Lensed answer={answer} names={answer.sides.length === 2 ? ["A the rest", "B this span"] : [""]} />
     </>
   );
 }
