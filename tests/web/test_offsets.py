@@ -173,6 +173,14 @@ def test_a_span_is_picked_in_numbers_and_from_the_table(shown: Shown, open_page:
     expect(page).not_to_have_url(re.compile("span="))
 
 
+def test_the_heatmap_of_a_service_leads_to_its_captures(shown: Shown, open_page: Open) -> None:
+    page = open_page(f"{shown.url}/s/turns/heatmap")
+    page.get_by_role("link", name="Offset in the second: captures").click()
+    expect(page).to_have_url(re.compile("/captures"))
+    page.locator(f'main a[href*="{shown.capture}"]').first.click()
+    expect(heat(page)).to_be_visible()
+
+
 def test_a_span_without_samples_of_the_type_says_so_and_a_bad_one_too(shown: Shown, open_page: Open) -> None:
     page = open_page(f"{shown.page}?span=500-501")
     expect(page.get_by_text("No cpu samples in this span")).to_be_visible()

@@ -1,10 +1,10 @@
 import { change, place } from "../location.ts";
-import { Segments } from "../parts/basics.tsx";
+import { Link, Segments } from "../parts/basics.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
 import { HourRows, PodRows } from "../parts/heatrows.tsx";
 import { rangeOf } from "../parts/range.tsx";
-import type { HeatRows } from "../url.ts";
+import { onPage, type HeatRows } from "../url.ts";
 
 /** What a service took, row by row over time; each kind of rows is a part of its own over the same grid. */
 export function Heatmap({ turn }: { turn: number }) {
@@ -19,6 +19,7 @@ export function Heatmap({ turn }: { turn: number }) {
       <div class="controls">
         <Segments<HeatRows> label="Rows" value={rows === "hours" ? "hours" : "pods"} options={[["pods", "Pods × time"], ["hours", "Hour × day"]]}
           choose={(next) => change({ rows: next, cells: "", ...(next === "hours" && from === "" ? { from: "-7d" } : {}) })} />
+        <Link class="button" to={onPage(place.value, "captures")} title="Captures have every sample with its time: their pages show where in each second">Offset in the second: captures</Link>
         <TypePicker />
         <Filters range={range} />
       </div>
