@@ -8,6 +8,7 @@ import type { Place } from "../url.ts";
 import { FlamePanel } from "./flamepanel.tsx";
 import { Functions } from "./functions.tsx";
 import { LinesView } from "./lines.tsx";
+import type { PictureSide } from "./picturefiles.tsx";
 import { SandwichView } from "./sandwich.tsx";
 import { LensBar } from "./transforms.tsx";
 
@@ -20,7 +21,7 @@ export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, st
  * `below` stands under a flame graph and is given what it shows.
  */
 export function Lensed({ answer, names, below }: {
-  answer: Omit<WireTree, "sides"> & { readonly sides: readonly (WireTree["sides"][number] & { readonly pod_seconds: number })[] };
+  answer: Omit<WireTree, "sides"> & { readonly sides: readonly (WireTree["sides"][number] & PictureSide & { readonly pod_seconds: number })[] };
   names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
 }) {
   const { t, by, invert, collapse, view } = place.value;
