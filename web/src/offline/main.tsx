@@ -81,7 +81,7 @@ function Page({ about, flame }: Carried) {
         </div>
         {samples.every((all) => all === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : <Lensed answer={flame} sides={flame.sides} names={two ? names : [""]} />}
+          : <Lensed answer={flame} names={two ? names : [""]} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
           <dl class="keys">{KEYS.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>

@@ -72,7 +72,7 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
       <Pruned pruned={answer.pruned} />
       {samples.every((count) => count === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : <Lensed answer={answer} sides={answer.sides} names={names} below={(reading) => !invert && !unwatched && <Changes reading={reading} />} />}
+        : <Lensed answer={answer} names={names} below={(reading) => !invert && !unwatched && <Changes reading={reading} />} />}
     </>
   );
 }

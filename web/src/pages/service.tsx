@@ -73,7 +73,7 @@ function Profile({ answer }: { answer: FlameAnswer }) {
       <QualityLine of={side} />
       <BandChip />
       <Pruned pruned={answer.pruned} />
-      <Lensed answer={answer} sides={answer.sides} names={[""]} />
+      <Lensed answer={answer} names={[""]} />
     </>
   );
 }

@@ -64,7 +64,7 @@ function Graph({ url, names }: { url: string; names: readonly string[] }) {
             </Link>
           </p>
           <Pruned pruned={answer.pruned} />
-          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <Lensed answer={answer} sides={answer.sides} names={two ? names : [""]} />}
+          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <Lensed answer={answer} names={two ? names : [""]} />}
         </>
       )}
     </Show>

@@ -18,11 +18,11 @@ export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, st
 
 /**
  * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
- * `sides` are told in pictures that are saved of it; `below` stands under a flame graph and is given what it shows.
+ * `below` stands under a flame graph and is given what it shows.
  */
-export function Lensed({ answer, names, sides, below }: {
-  answer: Omit<WireTree, "sides"> & { readonly sides: readonly (WireTree["sides"][number] & { readonly pod_seconds: number })[] };
-  names: readonly string[]; sides?: readonly PictureSide[]; below?: (reading: Reading) => ComponentChildren;
+export function Lensed({ answer, names, below }: {
+  answer: Omit<WireTree, "sides"> & { readonly sides: readonly (WireTree["sides"][number] & PictureSide & { readonly pod_seconds: number })[] };
+  names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
 }) {
   const { t, by, invert, collapse, view } = place.value;
   const norm = names.length === 1 ? "rate" : place.value.norm;
@@ -41,7 +41,7 @@ export function Lensed({ answer, names, sides, below }: {
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
         : view === "sandwich" ? <SandwichView reading={reading} names={names} />
-        : <><FlamePanel reading={reading} names={names} sides={sides} />{below?.(reading)}</>}
+        : <><FlamePanel reading={reading} names={names} sides={answer.sides} />{below?.(reading)}</>}
     </>
   );
 }

@@ -15,6 +15,10 @@ import { Lensed, treeAsked } from "./lensed.tsx";
 import { Pruned } from "./pruned.tsx";
 
 interface PickedAnswer extends WireTree {
+  readonly capture: string;
+  readonly start: number;
+  readonly from_us: number;
+  readonly until_us: number;
   readonly sides: readonly (WireTree["sides"][number] & {
     readonly samples: number; readonly seconds: number; readonly pod_seconds: number; readonly states: { readonly idle: number; readonly running: number; readonly gil: number };
   })[];
@@ -257,6 +261,14 @@ function Picked({ path, from, until, start }: { path: string; from: number; unti
 
 function Drawn({ answer }: { answer: PickedAnswer }) {
   const { type } = place.value;
+  // What a picture that is saved says of each side.
+  const shown = useMemo(() => ({
+    ...answer,
+    sides: answer.sides.map((side, at) => ({
+      ...side, selector: `{capture="${answer.capture}"}${at + 1 < answer.sides.length ? " but not" : ""}`,
+      from: answer.start + answer.from_us / 1e6, until: answer.start + answer.until_us / 1e6,
+    })),
+  }), [answer]);
   const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
   const told = `${plural(states.gil, "sample")} held the GIL, ${count(states.running)} ran, ${count(states.idle)} waited`;
   if (samples === 0) return <p>No {type === "gil" ? "GIL" : type} samples in this span: {told}.{states.idle > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>Show waiting too</button></>}</p>;
@@ -264,7 +276,7 @@ function Drawn({ answer }: { answer: PickedAnswer }) {
     <>
       <p class="basis">{plural(samples, "sample")} · sampled time {seconds(sampled)} · {told}</p>
       <Pruned pruned={answer.pruned} />
-      <Lensed answer={answer} names={answer.sides.length === 2 ? ["A the rest", "B this span"] : [""]} />
+      <Lensed answer={shown} names={answer.sides.length === 2 ? ["A the rest", "B this span"] : [""]} />
     </>
   );
 }

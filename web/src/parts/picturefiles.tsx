@@ -49,7 +49,7 @@ export function PictureFiles({ views, said, sides, legend }: {
 
 /** What a picture is of: its title, its units, what is zoomed into, searched for and changed. */
 export function captionOf(reading: Reading, names: readonly string[], focus: number, at: number, matched: { frames: number; share: number } | null) {
-  const { service, type, query, norm, view, q, invert, collapse } = place.peek();
+  const { service, capture, type, query, norm, view, q, invert, collapse } = place.peek();
   const { tree, us } = reading;
   const two = names.length === 2;
   const times = { cpu: "CPU time", wall: "wall time", gil: "time holding the GIL" }[type];
@@ -63,7 +63,7 @@ export function captionOf(reading: Reading, names: readonly string[], focus: num
     ...(invert ? ["Inverted: callers are below"] : []),
     ...(collapse ? ["Recursion is collapsed"] : []),
   ];
-  return { title: `${service}: ${drawn}`, lines };
+  return { title: `${service || `Capture ${capture}`}: ${drawn}`, lines };
 }
 
 function sideLines(sides: readonly PictureSide[]): string[] {
