@@ -51,6 +51,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield running.url
 
 
+def listed(page: Page) -> Page:
+    """The page once its services are there: 30,000 take a busy machine a while."""
+    page.locator(".services").wait_for(timeout=90_000)
+    return page
+
+
 def rows(page: Page) -> list[str]:
     """The names of the services whose rows are in the page."""
     return page.locator(".services tbody th a").all_inner_texts()
@@ -59,7 +65,7 @@ def rows(page: Page) -> list[str]:
 def test_of_thirty_thousand_services_only_the_rows_in_view_are_in_the_page(
     fleet: str, open_page: Open
 ) -> None:
-    page = open_page(f"{fleet}/services?sort=%2Bservice")
+    page = listed(open_page(f"{fleet}/services?sort=%2Bservice"))
     expect(page.get_by_role("status")).to_contain_text("30,000 services · 30,000 pods now")
     expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", str(SERVICES + 1))
     expect(page.get_by_role("link", name="svc-00000", exact=True)).to_be_visible()
@@ -74,8 +80,7 @@ def test_of_thirty_thousand_services_only_the_rows_in_view_are_in_the_page(
 
 
 def test_thirty_thousand_services_are_searched_and_sorted(fleet: str, open_page: Open) -> None:
-    page = open_page(f"{fleet}/services")
-    expect(page.locator(".services")).to_be_visible()
+    page = listed(open_page(f"{fleet}/services"))
     page.keyboard.press("/")
     page.keyboard.type("SVC-1234")
     expect(page.get_by_role("status")).to_contain_text("10 of 30,000 services · 10 pods now")
@@ -94,7 +99,7 @@ def test_thirty_thousand_services_are_searched_and_sorted(fleet: str, open_page:
 
 
 def test_every_one_of_thirty_thousand_rows_is_reached_by_keyboard(fleet: str, open_page: Open) -> None:
-    page = open_page(f"{fleet}/services?sort=%2Bservice")
+    page = listed(open_page(f"{fleet}/services?sort=%2Bservice"))
     page.get_by_role("link", name="svc-00000", exact=True).focus()
     focused = page.locator(".services a:focus")
     page.keyboard.press("ArrowDown")
@@ -113,7 +118,7 @@ def test_every_one_of_thirty_thousand_rows_is_reached_by_keyboard(fleet: str, op
 
 
 def test_the_focus_stays_on_a_row_that_is_scrolled_away(fleet: str, open_page: Open) -> None:
-    page = open_page(f"{fleet}/services?sort=%2Bservice")
+    page = listed(open_page(f"{fleet}/services?sort=%2Bservice"))
     page.get_by_role("link", name="svc-00003", exact=True).focus()
     page.locator(".windowed").evaluate("host => { host.scrollTop = 400_000 }")
     expect(page.get_by_role("link", name="svc-10000", exact=True)).to_be_attached()
@@ -125,7 +130,7 @@ def test_the_focus_stays_on_a_row_that_is_scrolled_away(fleet: str, open_page: O
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_list_of_thirty_thousand_breaks_no_rule(fleet: str, open_page: Open, axe: str, theme: str) -> None:
-    page = open_page(f"{fleet}/services?theme={theme}")
+    page = listed(open_page(f"{fleet}/services?theme={theme}"))
     expect(page.locator(".sparkline").first).to_be_visible()
     assert violations(page, axe) == []
 
