@@ -152,7 +152,7 @@ def test_menu_dock_and_minimap_break_no_rule(shop: str, open_page: Open, axe: st
     page = open_page(f"{shop}/s/shop{V2}&theme={theme}")
     click(page, "render")
     page.keyboard.press("d")
-    expect(page.get_by_role("slider")).to_be_visible()
+    expect(page.get_by_role("slider", name="Part of the whole")).to_be_visible()
     assert violations(page, axe) == []
     right_click(page, "render")
     assert violations(page, axe) == []

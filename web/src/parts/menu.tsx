@@ -13,6 +13,7 @@ export function Menu({ label, x, y, groups, close }: {
 }) {
   const menu = useRef<HTMLDivElement>(null);
   const before = useRef(document.activeElement);
+  const pressed = useRef(false);
   const latest = useRef(close);
   latest.current = close;
   useEffect(() => {
@@ -56,7 +57,12 @@ export function Menu({ label, x, y, groups, close }: {
   };
   return (
     <div ref={menu} class="context-menu" popover="manual" role="menu" aria-label={label} onKeyDown={key}
-      onContextMenu={(event) => event.preventDefault()}>
+      onContextMenu={(event) => event.preventDefault()}
+      onPointerDown={() => { pressed.current = true; }}
+      onClickCapture={(event) => {
+        // The finger that opened the menu is let go over it: that chooses nothing. A key's click has no detail.
+        if (event.detail > 0 && !pressed.current) event.stopPropagation();
+      }}>
       {groups.filter((group) => group.length > 0).map((group, at) => (
         <div key={at} role="group">
           {group.map(({ label: text, key: single, act }) => (
