@@ -57,22 +57,23 @@ def _busiest(page: Page) -> None:
 def _started(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Start")).click()
     page.wait_for_url("**/captures/c_*")
-    page.get_by_text(re.compile("sampling", re.IGNORECASE)).first.wait_for()
+    page.get_by_role("progressbar", name="Sampled so far").wait_for()
+    page.wait_for_function("document.querySelector('main progress').value > 5")
 
 
 SHOTS = (
     Shot("zero", "/", empty=True),
     Shot("services", "/services"),
-    Shot("service", SERVICE),
-    Shot("table", f"{SERVICE}?view=table"),
-    Shot("sandwich", f"{SERVICE}?view=sandwich&type=wall"),
+    Shot("service", SERVICE, height=1180),
+    Shot("table", f"{SERVICE}?view=table", part=GRAPH),
+    Shot("sandwich", f"{SERVICE}?view=sandwich&fn=Pricing.price+%28shop%2Fpricing.py%29", part=GRAPH),
     Shot("inverted", f"{SERVICE}?invert=1", part=GRAPH),
     Shot("flame", f"{SERVICE}?type=wall", part=GRAPH, steps=_busiest),
     Shot("state", f"{SERVICE}?type=wall&colour=state", part=GRAPH),
-    Shot("compare", f"{SERVICE}/compare?{SIDES}"),
-    Shot("sides", f"{SERVICE}/compare?{SIDES}&view=sides"),
-    Shot("changes", f"{SERVICE}/compare?{SIDES}&view=table"),
-    Shot("depth", f"{SERVICE}/depth?{SIDES}"),
+    Shot("compare", f"{SERVICE}/compare?{SIDES}", height=1180),
+    Shot("sides", f"{SERVICE}/compare?{SIDES}&view=sides", part=GRAPH),
+    Shot("changes", f"{SERVICE}/compare?{SIDES}&view=table", part=GRAPH),
+    Shot("depth", f"{SERVICE}/depth?{SIDES}", height=1180),
     Shot("heatmap", f"{SERVICE}/heatmap"),
     Shot("captures", "/captures?service=shop"),
     Shot("capture", "/captures?service=shop", steps=_started),
