@@ -58,7 +58,9 @@ def _started(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Start")).click()
     page.wait_for_url("**/captures/c_*")
     page.get_by_role("progressbar", name="Sampled so far").wait_for()
-    page.wait_for_function("document.querySelector('main progress').value > 5")
+    eventually(
+        "it samples", lambda: page.evaluate("(document.querySelector('main progress')?.value ?? 0) > 5")
+    )
 
 
 SHOTS = (
@@ -93,6 +95,8 @@ def take(shots: Sequence[Shot], into: Path, seconds: float, folder: Path) -> Ite
         for theme in THEMES:
             for shot in shots:
                 url = (empty.url if shot.empty else live) + shot.path
+                if SERVICE in url:
+                    url += f"{'&' if '?' in url else '?'}from=-5m"
                 path = into / f"{shot.name}{'' if theme == 'light' else '-dark'}.png"
                 _photograph(browser, shot, url, theme, path)
                 yield path
@@ -120,7 +124,7 @@ def _settled(page: Page) -> None:
     """Until nothing is loading and what was drawn has been painted."""
     page.wait_for_load_state("networkidle")
     page.locator("main h1").first.wait_for()
-    page.wait_for_function("!document.querySelector('.loading, [aria-busy=true]')")
+    eventually("all is there", lambda: page.evaluate("!document.querySelector('.loading, [aria-busy=true]')"))
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
