@@ -77,7 +77,7 @@ def test_any_grouping_into_segments_with_duplicates_gives_the_sum_of_the_windows
     asked_for = question(start=start, end=start + length)
     expected = in_range(windows, asked_for.from_ns, asked_for.until_ns)
     store = stored(*segments)
-    exported = asked(store, lambda reading: folded(reading, asked_for, kind, lines=True, states=True))
+    exported = asked(store, lambda reading: folded(reading, [asked_for], kind, lines=True, states=True))
     assert exported.content.decode() == render_folded(expected.samples, kind)
     drawn = asked(
         store, lambda reading: flame(reading, [asked_for], kind, lines=lines, nodes=None, most=10**6)
@@ -101,7 +101,7 @@ def test_a_cache_too_small_for_anything_changes_no_answer(
     asked_for = question()
     exported = asked(
         stored(*segments),
-        lambda reading: folded(reading, asked_for, WALL, lines=True, states=True),
+        lambda reading: folded(reading, [asked_for], WALL, lines=True, states=True),
         QueryLimits(cache_bytes=0, reads=1),
     )
     expected = in_range(windows, asked_for.from_ns, asked_for.until_ns)
@@ -172,7 +172,7 @@ def test_services_with_the_same_stack_add_up_in_one_picture_and_stay_apart_by_se
         asked_for = question(selector)
         return asked(
             store,
-            lambda reading: folded(reading, asked_for, WALL, lines=False, states=False).content.decode(),
+            lambda reading: folded(reading, [asked_for], WALL, lines=False, states=False).content.decode(),
         )
 
     assert drawn("") == "main (a.py) 1\nmain (a.py);work (b.py) 15\nother (c.py) 2\n"
@@ -188,7 +188,7 @@ def test_hostile_names_come_out_as_they_went_in() -> None:
     assert drawn["names"] == ["total", *names]
     table = asked(store, lambda reading: functions(reading, [question()], WALL, by=By.SELF, limit=99))
     assert sorted(table["rows"]["function"]) == sorted(names)
-    exported = asked(store, lambda reading: folded(reading, question(), WALL, lines=True, states=True))
+    exported = asked(store, lambda reading: folded(reading, [question()], WALL, lines=True, states=True))
     assert exported.content.decode() == f"{text} 1\n"
 
 
@@ -240,7 +240,7 @@ def test_a_stack_that_no_table_holds_is_shown_as_missing_and_its_samples_are_kep
     fewer = stored([window("main;work 3")])
     other_key = next(entry.key for entry in fewer.list("v1/") if entry.key.endswith("stacks.parquet"))
     store.put(ref_key, fewer.get(other_key))
-    exported = asked(store, lambda reading: folded(reading, question(), WALL, lines=True, states=True))
+    exported = asked(store, lambda reading: folded(reading, [question()], WALL, lines=True, states=True))
     assert exported.content.decode() == f"{MISSING} 4\nmain;work 3\n"
 
 

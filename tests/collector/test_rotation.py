@@ -89,7 +89,9 @@ def tables(store: ObjectStore, day: date = FIRST) -> set[str]:
 
 def folded_text(store: ObjectStore, selector: str, start: float, end: float) -> str:
     one = question(selector, start=start, end=end)
-    return asked(store, lambda reading: folded(reading, one, WALL, lines=True, states=True)).content.decode()
+    return asked(
+        store, lambda reading: folded(reading, [one], WALL, lines=True, states=True)
+    ).content.decode()
 
 
 def test_a_block_loses_its_tables_with_age_and_goes_in_the_end() -> None:

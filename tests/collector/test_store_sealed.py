@@ -43,7 +43,7 @@ def damage(store: ObjectStore, key: str) -> None:
 
 def told(store: ObjectStore) -> Exported:
     whole = question(start=-(10**5), end=10**5)
-    return asked(store, lambda reading: folded(reading, whole, ProfileType.WALL, lines=True, states=True))
+    return asked(store, lambda reading: folded(reading, [whole], ProfileType.WALL, lines=True, states=True))
 
 
 def compacted(store: ObjectStore, metrics: Metrics | None = None) -> None:
