@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { added, between, hourOf, podMatchers, read, rest, written } from "../src/charts/block.ts";
-import { geometry, highest, hit, rgb, shade, type Grid } from "../src/charts/heatmap.ts";
+import { geometry, highest, hit, type Grid } from "../src/charts/heatmap.ts";
+import { shade } from "../src/charts/pen.ts";
+import { fromCss } from "../src/flame/colour.ts";
 import { numbers, seeds } from "./stacks.ts";
 
 const NAMES = ["", "p-1", "a~b", "x y", "שלום", "100%", "*", "<img>", "a/b", "p-2"];
@@ -67,13 +69,13 @@ test("a point is in the cell that is drawn there", () => {
 });
 
 test("the scale goes one way in lightness, so that it reads without hue", () => {
-  const light = ([r, g, b]: readonly number[]) => 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  const light = (colour: number) => 0.2126 * (colour >> 16) + 0.7152 * ((colour >> 8) & 255) + 0.0722 * (colour & 255);
   for (const stops of [["#fdefdf", "#f3a75a", "#b34d00", "#451a00"], ["#2d1c10", "#8a4109", "#e88a35", "#ffe4c6"]]) {
-    const scale = Array.from({ length: 50 }, (_, i) => light(shade(stops.map(rgb), i / 49)));
+    const scale = Array.from({ length: 50 }, (_, i) => light(shade(stops.map(fromCss), i / 49)));
     const ways = scale.slice(1).map((value, i) => Math.sign(value - scale[i]));
     assert.equal(new Set(ways).size, 1);
   }
-  assert.deepEqual(shade([[0, 0, 0], [10, 20, 30]], 2), [10, 20, 30]);
+  assert.equal(shade([0, 0x0a141e], 2), 0x0a141e);
   assert.equal(highest({ value: [[null, 2], [1, null]] } as unknown as Grid), 2);
 });
 

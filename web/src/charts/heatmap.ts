@@ -1,4 +1,5 @@
 import type { Cell, Selected } from "./block.ts";
+import { penOf } from "./pen.ts";
 
 /** A grid of cells to draw, whatever its rows and columns are. */
 export interface Grid {
@@ -49,42 +50,20 @@ export function hit(of: Geometry, rows: number, columns: number, x: number, y: n
   return { from: { row, column }, to: { row, column } };
 }
 
-export type Rgb = readonly [number, number, number];
-
-/** A colour on a scale through some stops, evenly apart; `part` is 0 to 1. */
-export function shade(stops: readonly Rgb[], part: number): Rgb {
-  const at = Math.min(Math.max(part, 0), 1) * (stops.length - 1);
-  const low = Math.min(Math.floor(at), stops.length - 2);
-  const mix = (channel: 0 | 1 | 2) => Math.round(stops[low][channel] + (stops[low + 1][channel] - stops[low][channel]) * (at - low));
-  return [mix(0), mix(1), mix(2)];
-}
-
-export const rgb = (hex: string): Rgb => [1, 3, 5].map((at) => Number.parseInt(hex.trim().slice(at, at + 2), 16)) as unknown as Rgb;
-
 export const highest = (grid: Grid): number => grid.value.reduce((most, row) => row.reduce<number>((all, one) => Math.max(all, one ?? 0), most), 0);
 
-/** Draws a grid; `style` gives the page's colours. */
+/** Draws a grid in the page's colours. */
 export function drawHeatmap(canvas: HTMLCanvasElement, grid: Grid, of: Geometry, selected: Selected | null, cursor: Cell | null): void {
-  const style = getComputedStyle(canvas);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(of.width * ratio);
-  canvas.height = Math.round(of.height * ratio);
-  canvas.style.width = `${of.width}px`;
-  canvas.style.height = `${of.height}px`;
-  const ctx = canvas.getContext("2d");
-  if (!ctx) return;
-  ctx.scale(ratio, ratio);
-  ctx.font = "12px system-ui, sans-serif";
-  ctx.textBaseline = "middle";
-  const stops = [0, 1, 2, 3].map((at) => rgb(colour(`--heat-${at}`)));
+  const pen = penOf(canvas, of.width, of.height);
+  if (!pen) return;
+  const { ink: ctx, colour, heat } = pen;
   const most = highest(grid);
   const unwatched = hatch(ctx, colour("--edge"));
   const x = (column: number) => of.gutter + column * of.wide;
   const y = (row: number) => of.top + row * of.high;
   const seam = of.wide > 8 ? 1 : 0;
   grid.value.forEach((row, at) => row.forEach((value, column) => {
-    ctx.fillStyle = value === null ? unwatched : `rgb(${shade(stops, most > 0 ? value / most : 0).join()})`;
+    ctx.fillStyle = value === null ? unwatched : heat(most > 0 ? value / most : 0);
     ctx.fillRect(x(column), y(at), of.wide - seam, of.high - 1);
   }));
   ctx.fillStyle = colour("--text");

@@ -68,6 +68,12 @@ export function inkOn(fill: Rgb): "#000" | "#fff" {
 
 export const css = (colour: Rgb): string => `#${colour.toString(16).padStart(6, "0")}`;
 
+/** Reads #rgb and #rrggbb: a build may shorten one to the other. */
+export function fromCss(text: string): Rgb {
+  const digits = text.trim().slice(1);
+  return Number.parseInt(digits.length === 3 ? digits.replace(/./g, "$&$&") : digits, 16) || 0;
+}
+
 /** A colour as the bytes of an image lie in memory: every browser's machine is little-endian. */
 export const pixelOf = (colour: Rgb): number => (0xff000000 | ((colour & 255) << 16) | (colour & 0xff00) | (colour >> 16)) >>> 0;
 

@@ -1,4 +1,4 @@
-import { css, type Rgb } from "./colour.ts";
+import { css, fromCss, type Rgb } from "./colour.ts";
 import { Camera, zoomed } from "./camera.ts";
 import { draw, FONT, Inks, Raster, ROW_PIXELS, type Scene } from "./draw.ts";
 import { Gestures } from "./gestures.ts";
@@ -403,11 +403,5 @@ function element(tag: string, className: string): HTMLElement {
 
 function coloursOf(host: HTMLElement): { inks: Inks; outline: Rgb } {
   const style = getComputedStyle(host);
-  return { inks: new Inks(colour(style.getPropertyValue("--panel"))), outline: colour(style.getPropertyValue("--text")) };
-}
-
-/** Reads #rgb and #rrggbb: a build may shorten one to the other. */
-function colour(text: string): Rgb {
-  const digits = text.trim().slice(1);
-  return Number.parseInt(digits.length === 3 ? digits.replace(/./g, "$&$&") : digits, 16) || 0;
+  return { inks: new Inks(fromCss(style.getPropertyValue("--panel"))), outline: fromCss(style.getPropertyValue("--text")) };
 }

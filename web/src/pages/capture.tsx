@@ -6,9 +6,10 @@ import { place, PREFIX, visit } from "../location.ts";
 import { count, plural, seconds } from "../numbers.ts";
 import { Bar, Link, Show } from "../parts/basics.tsx";
 import { Offsets } from "../parts/offsets.tsx";
+import { Table } from "../parts/table.tsx";
 import { zoned } from "../times.ts";
 import { onPage, START } from "../url.ts";
-import { Said, Table } from "./captures.tsx";
+import { Said } from "./captures.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
@@ -151,7 +152,7 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
     <>
       <section class="panel" aria-labelledby="parts-title">
         <h2 id="parts-title">Pods</h2>
-        <Table what="pods" heads={["Pod", "State", "#Samples", "Failed ticks", "What happened"]}>
+        <Table label="Table of pods" heads={["Pod", "State", "#Samples", "Failed ticks", "What happened"]}>
               {parts.map((part) => (
                 <tr key={part.agent}>
                   <th scope="row"><bdi>{(part.labels.pod ?? part.agent).slice(0, 200)}</bdi></th>

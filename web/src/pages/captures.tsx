@@ -7,6 +7,7 @@ import { change, place, PREFIX, visit } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Link, Show } from "../parts/basics.tsx";
 import { CopyButton } from "../parts/copying.tsx";
+import { Table } from "../parts/table.tsx";
 import { without } from "../selectors.ts";
 import { ago, zoned } from "../times.ts";
 import { onPage, START } from "../url.ts";
@@ -47,18 +48,6 @@ export function Said({ problem, hint, mild, children }: { problem: string; hint:
       <h2>{problem}</h2>
       {hint !== "" && <p>{hint}</p>}
       {children}
-    </div>
-  );
-}
-
-/** A table with its headings; those that begin with # are of numbers. */
-export function Table({ what, heads, children }: { what: string; heads: readonly string[]; children: ComponentChildren }) {
-  return (
-    <div class="wide" tabIndex={0} role="region" aria-label={`Table of ${what}`}>
-      <table>
-        <thead><tr>{heads.map((head) => <th key={head} scope="col" class={head[0] === "#" ? "number" : ""}>{head.replace("#", "")}</th>)}</tr></thead>
-        <tbody>{children}</tbody>
-      </table>
     </div>
   );
 }
@@ -144,16 +133,16 @@ function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
-      <Table what="sidecars" heads={["Service", "Pod", "Version", "Can it?", "Asked"]}>
-            {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
-              <tr key={agent.agent}>
-                <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
-                <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
-                <td><bdi>{agent.labels.version}</bdi></td>
-                <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)} <span class="quiet">{agent.hint}</span></>}</td>
-                <td class="line">{ago(Date.parse(agent.seen) / 1000, now)}</td>
-              </tr>
-            ))}
+      <Table label="Table of sidecars" heads={["Service", "Pod", "Version", "Can it?", "Asked"]}>
+        {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
+          <tr key={agent.agent}>
+            <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
+            <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
+            <td><bdi>{agent.labels.version}</bdi></td>
+            <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)} <span class="quiet">{agent.hint}</span></>}</td>
+            <td class="line">{ago(Date.parse(agent.seen) / 1000, now)}</td>
+          </tr>
+        ))}
       </Table>
       {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, which asked before these</p>}
     </>
@@ -164,17 +153,17 @@ function Past({ captures }: { captures: readonly CaptureAnswer[] }) {
   if (captures.length === 0) return <p>None is kept. Start one above.</p>;
   const now = Date.now() / 1000;
   return (
-    <Table what="captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>
-          {captures.map((one) => (
-            <tr key={one.id}>
-              <th scope="row" class="line" title={zoned(Date.parse(one.created) / 1000)}><Link to={captureAt(one.id)}>{ago(Date.parse(one.created) / 1000, now)}</Link></th>
-              <td><bdi>{one.service.slice(0, 200)}</bdi></td>
-              <td title={one.problem}>{one.state === "failed" ? "⚠ failed" : one.stopping ? "ending" : one.state}</td>
-              <td class="number">{count(one.pods)}</td>
-              <td class="number">{one.seconds}</td>
-              <td class="number">{count(one.samples)}</td>
-            </tr>
-          ))}
+    <Table label="Table of captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>
+      {captures.map((one) => (
+        <tr key={one.id}>
+          <th scope="row" class="line" title={zoned(Date.parse(one.created) / 1000)}><Link to={captureAt(one.id)}>{ago(Date.parse(one.created) / 1000, now)}</Link></th>
+          <td><bdi>{one.service.slice(0, 200)}</bdi></td>
+          <td title={one.problem}>{one.state === "failed" ? "⚠ failed" : one.stopping ? "ending" : one.state}</td>
+          <td class="number">{count(one.pods)}</td>
+          <td class="number">{one.seconds}</td>
+          <td class="number">{count(one.samples)}</td>
+        </tr>
+      ))}
     </Table>
   );
 }

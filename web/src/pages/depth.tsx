@@ -20,6 +20,7 @@ import { treeAsked } from "../parts/lensed.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
+import { Table } from "../parts/table.tsx";
 import { allSamples } from "../quality.ts";
 import { selectorOf, sideName } from "../selectors.ts";
 import { comparison, usualSides } from "../sides.ts";
@@ -102,18 +103,15 @@ function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; cu
             <Ecdf {...chart} gapAt={gap?.depth ?? null} summary={`Cumulative distribution of stack depth. ${summary}. ${gapWords}`} />
           </Brush></figure>
       </div>
-      <div class="wide" tabIndex={0} role="region" aria-label="Depth numbers">
-        <table class="depths">
-          <thead><tr><th scope="col">Side</th>{["mean", "p50", "p95", "p99", "max", "truncated", "samples"].map((name) => <th key={name} scope="col" class="number">{name}</th>)}</tr></thead>
-          <tbody>{sides.map((side, at) => <Numbers key={names[at]} side={side} name={names[at]} />)}</tbody>
-        </table>
-      </div>
+      <Table label="Depth numbers" heads={["Side", "#mean", "#p50", "#p95", "#p99", "#max", "#truncated", "#samples"]}>
+        {sides.map((side, at) => <Numbers key={names[at]} side={side} name={names[at]} />)}
+      </Table>
       {two && <Tail sides={sides} />}
       <DepthBand band={chosen} sides={sides} names={names} deepest={deepest} pick={pick} url={url} />
       <Anatomy asked={parts} />
       <details class="numbers card">
         <summary>All depths as a table</summary>
-        <Table sides={sides} names={names} />
+        <Depths sides={sides} names={names} />
       </details>
     </>
   );
@@ -152,15 +150,12 @@ function Numbers({ side, name }: { side: DepthSide; name: string }) {
   );
 }
 
-function Table({ sides, names }: { sides: readonly DepthSide[]; names: readonly string[] }) {
+function Depths({ sides, names }: { sides: readonly DepthSide[]; names: readonly string[] }) {
   const depths = [...new Set(sides.flatMap((side) => [...side.depth]))].sort((a, b) => a - b);
   const at = sides.map((side) => new Map(side.depth.map((depth, i) => [depth, side.samples_at[i]])));
   return (
-    <div class="wide short" tabIndex={0} role="region" aria-label="Samples by depth">
-      <table>
-        <thead><tr><th scope="col" class="number">depth</th>{names.map((name) => <th key={name} scope="col" class="number"><bdi>{name}</bdi></th>)}</tr></thead>
-        <tbody>{depths.map((depth) => <tr key={depth}><th scope="row" class="number">{depth}</th>{at.map((side, i) => <td key={i} class="number">{count(side.get(depth) ?? 0)}</td>)}</tr>)}</tbody>
-      </table>
-    </div>
+    <Table label="Samples by depth" looks="short" heads={["#depth", ...names.map((name) => `#${name}`)]}>
+      {depths.map((depth) => <tr key={depth}><th scope="row" class="number">{depth}</th>{at.map((side, i) => <td key={i} class="number">{count(side.get(depth) ?? 0)}</td>)}</tr>)}
+    </Table>
   );
 }

@@ -10,6 +10,7 @@ import { count, percent, plural, short, signed } from "../numbers.ts";
 import { searchable } from "../flame/search.ts";
 import { onPage } from "../url.ts";
 import { Bar, Link, Show } from "./basics.tsx";
+import { Table } from "./table.tsx";
 
 interface AnatomyAnswer {
   readonly packages: { readonly package: readonly string[]; readonly kind: readonly string[] };
@@ -49,31 +50,24 @@ function Section({ title, said, found, shown, children }: { title: string; said:
   );
 }
 
-const heading = (text: string) => <th key={text} scope="col" class="number">{text}</th>;
-
 function Packages({ answer }: { answer: AnatomyAnswer }) {
   const { packages: { package: names, kind }, sides, found } = answer;
   const two = sides.length === 2;
   const most = Math.max(...sides.flatMap((side) => [...side.package_frames]), 1e-9);
   return (
     <Section title="Frames per package" said="How many frames of each package the stack of a sample has, in the mean." found={found.packages} shown={names.length}>
-      <div class="wide" tabIndex={0} role="region" aria-label="Frames per package, as a table">
-        <table class="anatomy">
-          <thead><tr><th scope="col">Package</th>{letters(answer).map((letter) => heading(`Frames ${letter}`.trim()))}{two && heading("Δ frames")}</tr></thead>
-          <tbody>
-            {names.map((name, row) => {
-              const delta = two ? sides[1].package_frames[row] - sides[0].package_frames[row] : 0;
-              return (
-                <tr key={`${name} ${kind[row]}`}>
-                  <th scope="row"><bdi>{name.slice(0, 200) || "(frames without a file)"}</bdi>{kind[row] === "stdlib" && <span class="quiet"> standard library</span>}</th>
-                  {sides.map((side, at) => <td key={at} class="number"><Bar part={side.package_frames[row] / most}>{side.package_frames[row].toFixed(2)}</Bar></td>)}
-                  {two && <td class="number">{Math.abs(delta) < 0.005 ? "≈ 0" : `${delta > 0 ? "▲" : "▼"} ${signed(delta.toFixed(2), delta)}`}</td>}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Frames per package, as a table" looks="anatomy" heads={["Package", ...letters(answer).map((letter) => `#Frames ${letter}`.trim()), ...(two ? ["#Δ frames"] : [])]}>
+        {names.map((name, row) => {
+          const delta = two ? sides[1].package_frames[row] - sides[0].package_frames[row] : 0;
+          return (
+            <tr key={`${name} ${kind[row]}`}>
+              <th scope="row"><bdi>{name.slice(0, 200) || "(frames without a file)"}</bdi>{kind[row] === "stdlib" && <span class="quiet"> standard library</span>}</th>
+              {sides.map((side, at) => <td key={at} class="number"><Bar part={side.package_frames[row] / most}>{side.package_frames[row].toFixed(2)}</Bar></td>)}
+              {two && <td class="number">{Math.abs(delta) < 0.005 ? "≈ 0" : `${delta > 0 ? "▲" : "▼"} ${signed(delta.toFixed(2), delta)}`}</td>}
+            </tr>
+          );
+        })}
+      </Table>
     </Section>
   );
 }
@@ -85,31 +79,26 @@ function Recursion({ answer }: { answer: AnatomyAnswer }) {
   return (
     <Section title="Recursion" said={names.length > 0 ? "Functions that are more than once on a stack: in what part of the samples, how often in those, and how often at most." : "No function is more than once on a stack."} found={found.functions} shown={names.length}>
       {names.length > 0 && (
-        <div class="wide" tabIndex={0} role="region" aria-label="Functions that recur">
-          <table class="anatomy">
-            <thead><tr><th scope="col">Function</th>{letters(answer).map((letter) => <Fragment key={letter}>{["samples", "mean times", "most"].map((what) => heading(`${letter} ${what}`.trim()))}</Fragment>)}</tr></thead>
-            <tbody>
-              {names.map((name, row) => (
-                <tr key={`${name} ${file[row]}`}>
-                  <th scope="row">
-                    <Link to={onPage(here, back, { q: searchable(file[row] ? `${name} (${file[row]})` : name) })} title="Find in the flame graph"><bdi>{name.slice(0, 200)}</bdi></Link>{" "}
-                    <bdi class="quiet">{file[row].slice(0, 200)}</bdi>
-                  </th>
-                  {sides.map((side, at) => {
-                    const [samples, frames] = [side.recurring_samples[row], side.recurring_frames[row]];
-                    return (
-                      <Fragment key={at}>
-                        <td class="number">{percent(side.samples > 0 ? samples / side.samples : 0)}</td>
-                        <td class="number">{samples > 0 ? short(frames / samples) : "–"}</td>
-                        <td class="number">{count(side.recurring_most[row])}</td>
-                      </Fragment>
-                    );
-                  })}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Functions that recur" looks="anatomy" heads={["Function", ...letters(answer).flatMap((letter) => ["samples", "mean times", "most"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
+          {names.map((name, row) => (
+            <tr key={`${name} ${file[row]}`}>
+              <th scope="row">
+                <Link to={onPage(here, back, { q: searchable(file[row] ? `${name} (${file[row]})` : name) })} title="Find in the flame graph"><bdi>{name.slice(0, 200)}</bdi></Link>{" "}
+                <bdi class="quiet">{file[row].slice(0, 200)}</bdi>
+              </th>
+              {sides.map((side, at) => {
+                const [samples, frames] = [side.recurring_samples[row], side.recurring_frames[row]];
+                return (
+                  <Fragment key={at}>
+                    <td class="number">{percent(side.samples > 0 ? samples / side.samples : 0)}</td>
+                    <td class="number">{samples > 0 ? short(frames / samples) : "–"}</td>
+                    <td class="number">{count(side.recurring_most[row])}</td>
+                  </Fragment>
+                );
+              })}
+            </tr>
+          ))}
+        </Table>
       )}
     </Section>
   );

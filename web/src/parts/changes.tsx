@@ -10,6 +10,7 @@ import { signed } from "../numbers.ts";
 import { CopyButton } from "./copying.tsx";
 import { Badge } from "./badge.tsx";
 import { Link } from "./basics.tsx";
+import { Table } from "./table.tsx";
 import type { Change } from "../flame/compare.ts";
 
 const MOST = 10;
@@ -36,33 +37,28 @@ function Rows({ reading }: { reading: Reading }) {
     <section class="card changes" aria-label="Largest changes">
       <div class="caption"><h2>Largest changes</h2><Link to={{ ...here, view: "table", sort: "-total", q: "" }}>All of them</Link></div>
       {rows.length === 0 ? <p class="quiet">No function changed beyond counting noise.</p> : (
-        <div class="wide" tabIndex={0} role="region" aria-label="Functions that changed most">
-          <table>
-            <thead><tr><th scope="col">Function</th>{["A total", "B total", "Δ total", "Δ self"].map((text) => <th key={text} scope="col" class="number">{text}</th>)}<th scope="col"><span class="unseen">Leads to</span></th></tr></thead>
-            <tbody>
-              {rows.map(({ name, us, total, self }) => {
-                const text = tree.names[name];
-                const { function: fn, file } = frameParts(text);
-                const found = { ...here, q: searchable(text), view: "flame" as const, focus: "" };
-                return (
-                  <tr key={name}>
-                    <th scope="row">
-                      <Link to={found} title="Find in the graph"><bdi>{fn.slice(0, 200)}</bdi></Link> <bdi class="quiet">{file.slice(0, 200)}</bdi>
-                      <Badge of={total} />
-                    </th>
-                    {us.map((value, side) => <td key={side} class="number">{normalised(value, divisor[side], norm)}</td>)}
-                    {delta(total)}{delta(self)}
-                    <td class="acts">
-                      <Link class="button" to={{ ...here, ...sandwichOf(functionOf(tree, name)) }} title="Callers and callees">sandwich</Link>{" "}
-                      <CopyButton text={() => text} what="Name">copy</CopyButton>{" "}
-                      <CopyButton text={() => window.location.origin + href(found)} what="Link">link</CopyButton>
-                    </td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Functions that changed most" heads={["Function", "#A total", "#B total", "#Δ total", "#Δ self", "~Leads to"]}>
+          {rows.map(({ name, us, total, self }) => {
+            const text = tree.names[name];
+            const { function: fn, file } = frameParts(text);
+            const found = { ...here, q: searchable(text), view: "flame" as const, focus: "" };
+            return (
+              <tr key={name}>
+                <th scope="row">
+                  <Link to={found} title="Find in the graph"><bdi>{fn.slice(0, 200)}</bdi></Link> <bdi class="quiet">{file.slice(0, 200)}</bdi>
+                  <Badge of={total} />
+                </th>
+                {us.map((value, side) => <td key={side} class="number">{normalised(value, divisor[side], norm)}</td>)}
+                {delta(total)}{delta(self)}
+                <td class="acts">
+                  <Link class="button" to={{ ...here, ...sandwichOf(functionOf(tree, name)) }} title="Callers and callees">sandwich</Link>{" "}
+                  <CopyButton text={() => text} what="Name">copy</CopyButton>{" "}
+                  <CopyButton text={() => window.location.origin + href(found)} what="Link">link</CopyButton>
+                </td>
+              </tr>
+            );
+          })}
+        </Table>
       )}
     </section>
   );

@@ -1,11 +1,12 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { between, read, written, type Cell, type Selected } from "../charts/block.ts";
 import { drawHeatmap, geometry, highest, hit, type Grid } from "../charts/heatmap.ts";
 import { change, place } from "../location.ts";
 import { short } from "../numbers.ts";
 import { theme } from "../theme.ts";
 import { Toggle } from "./basics.tsx";
+import { useWidth } from "./width.ts";
 
 const HINT = "Point at a cell, or drag over some to select them. A name selects its row, a time its column.";
 
@@ -18,7 +19,7 @@ export function HeatGrid({ grid, actions, open }: {
 }) {
   const host = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
+  const width = useWidth(host);
   const [pointed, point] = useState<Cell | null>(null);
   const [draft, drag] = useState<Selected | null>(null);
   const [cursor, move] = useState<Cell | null>(null);
@@ -28,13 +29,6 @@ export function HeatGrid({ grid, actions, open }: {
   const settled = read(grid, place.value.cells);
   const selected = draft ?? settled;
   const of = geometry(grid.rows.length, grid.columns.length, width);
-  useLayoutEffect(() => {
-    if (!host.current) return undefined;
-    const watch = new ResizeObserver(() => setWidth(host.current?.clientWidth ?? 0));
-    watch.observe(host.current);
-    setWidth(host.current.clientWidth);
-    return () => watch.disconnect();
-  }, []);
   useEffect(() => {
     if (canvas.current && width > 0) drawHeatmap(canvas.current, grid, of, selected, cursor);
   }, [grid, width, selected?.rows.join(), selected?.first, selected?.last, cursor, shown]);

@@ -14,6 +14,7 @@ import { onPage, type Place, type ProfileType } from "../url.ts";
 import { BasisLine, Link, Notices, Segments, Show } from "./basics.tsx";
 import { Nothing } from "./empty.tsx";
 import { HeatGrid } from "./heatgrid.tsx";
+import { Table } from "./table.tsx";
 
 const UNIT: Record<ProfileType, string> = { cpu: "CPU cores per pod", wall: "threads per pod", gil: "of a core holding the GIL, per pod" };
 const MOST_CHARACTERS = 3600;
@@ -229,15 +230,14 @@ function Numbers({ grid, first }: { grid: Grid; first: string }) {
     <details class="numbers card" onToggle={(event) => show(event.currentTarget.open)}>
       <summary>Cells as a table ({count(grid.rows.length)} × {count(grid.columns.length)})</summary>
       {open && (
-        <div class="wide short" tabIndex={0} role="region" aria-label="Cells as a table">
+        <>
           <p class="quiet">{grid.unit}; times in {zone(grid.columns[0]?.start ?? 0)}; – where nothing was watched</p>
-          <table>
-            <thead><tr><th scope="col">{first}</th>{grid.columns.map(({ start, text }) => <th key={start} scope="col" class="number">{text}</th>)}</tr></thead>
-            <tbody>{grid.rows.map(({ key, name }, row) => (
+          <Table label="Cells as a table" looks="short" heads={[first, ...grid.columns.map(({ text }) => `#${text}`)]}>
+            {grid.rows.map(({ key, name }, row) => (
               <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{value === null ? "–" : short(value)}</td>)}</tr>
-            ))}</tbody>
-          </table>
-        </div>
+            ))}
+          </Table>
+        </>
       )}
     </details>
   );

@@ -1,8 +1,8 @@
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { besideRest, busiest, cellAt, cellsOf, FOOT, gridOf, GUTTER, readSpan, REST, sizes, spanText, step, type Grid, type OffsetsAnswer, type Span } from "../charts/offsets.ts";
-import { rgb, shade } from "../charts/heatmap.ts";
+import { penOf } from "../charts/pen.ts";
 import type { WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { count, plural, seconds } from "../numbers.ts";
@@ -13,6 +13,8 @@ import { Segments, Show, Toggle } from "./basics.tsx";
 import { TypePicker } from "./filters.tsx";
 import { Lensed, treeAsked } from "./lensed.tsx";
 import { Pruned } from "./pruned.tsx";
+import { Table } from "./table.tsx";
+import { useWidth } from "./width.ts";
 
 interface PickedAnswer extends WireTree {
   readonly capture: string;
@@ -80,20 +82,15 @@ function Heat({ answer }: { answer: OffsetsAnswer }) {
       <Exactly key={place.value.span} span={picked} longest={(grid.columns * 1000)} />
       <details class="numbers">
         <summary>The busiest cells as a table</summary>
-        <div class="wide short" tabIndex={0} role="region" aria-label="The busiest cells as a table">
-          <table>
-            <thead><tr><th scope="col">second</th><th scope="col">offset</th><th scope="col" class="number">samples</th><th scope="col" class="number">of all</th><th scope="col"><span class="unseen">Pick</span></th></tr></thead>
-            <tbody>
-              {top.map((cell) => (
-                <tr key={cell}>
-                  <th scope="row">{Math.floor(cell / grid.rows)}</th><td>{(cell % grid.rows) * grid.step} ms</td>
-                  <td class="number">{count(grid.samples[cell])}</td><td class="number">{count(grid.sampled[cell])}</td>
-                  <td><button type="button" aria-label={`Pick ${spanText(grid, [cell, cell])} s`} onClick={() => { point(cell); pick([cell, cell]); }}>Pick</button></td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="The busiest cells as a table" looks="short" heads={["second", "offset", "#samples", "#of all", "~Pick"]}>
+          {top.map((cell) => (
+            <tr key={cell}>
+              <th scope="row">{Math.floor(cell / grid.rows)}</th><td>{(cell % grid.rows) * grid.step} ms</td>
+              <td class="number">{count(grid.samples[cell])}</td><td class="number">{count(grid.sampled[cell])}</td>
+              <td><button type="button" aria-label={`Pick ${spanText(grid, [cell, cell])} s`} onClick={() => { point(cell); pick([cell, cell]); }}>Pick</button></td>
+            </tr>
+          ))}
+        </Table>
       </details>
     </>
   );
@@ -110,16 +107,10 @@ function Cells({ grid, cursor, span, point, draw, pick }: {
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const anchor = useRef<number | null>(null);
-  const [width, measure] = useState(0);
+  const host = useRef<HTMLDivElement>(null);
+  const width = useWidth(host);
   const shown = theme.value;
   const size = sizes(grid, width - GUTTER);
-  useLayoutEffect(() => {
-    const host = canvas.current?.parentElement;
-    if (!host) return undefined;
-    const seen = new ResizeObserver(() => measure(host.clientWidth));
-    seen.observe(host);
-    return () => seen.disconnect();
-  }, []);
   // After the header has put the theme's colours in force.
   useEffect(() => {
     if (canvas.current && width > 0) paint(canvas.current, grid, size, cursor, span);
@@ -145,7 +136,7 @@ function Cells({ grid, cursor, span, point, draw, pick }: {
     event.preventDefault();
   };
   return (
-    <div class="map">
+    <div class="map" ref={host}>
       <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="heat map" onKeyDown={keys}
         aria-label={`Samples by second and offset: ${plural(grid.columns, "second")} of ${grid.rows} cells each, at most ${plural(grid.most, "sample")} in one. Arrow keys walk, Shift extends, Enter picks.`}
         onPointerDown={(event) => {
@@ -172,30 +163,19 @@ function Cells({ grid, cursor, span, point, draw, pick }: {
 
 function paint(canvas: HTMLCanvasElement, grid: Grid, size: { column: number; row: number }, cursor: number, span: Span | null): void {
   const [wide, high] = [GUTTER + grid.columns * size.column, grid.rows * size.row + FOOT];
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(wide * ratio);
-  canvas.height = Math.round(high * ratio);
-  canvas.style.width = `${wide}px`;
-  canvas.style.height = `${high}px`;
-  const pen = canvas.getContext("2d");
-  if (!pen) return;
-  const style = getComputedStyle(canvas);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  pen.scale(ratio, ratio);
-  pen.clearRect(0, 0, wide, high);
+  const drawn = penOf(canvas, wide, high);
+  if (!drawn) return;
+  const { ink: pen, colour, heat } = drawn;
   const corner = (cell: number): readonly [number, number] =>
     [GUTTER + Math.floor(cell / grid.rows) * size.column, (grid.rows - 1 - (cell % grid.rows)) * size.row];
   const gap = size.column > 4 && size.row > 3 ? 1 : 0;
-  const stops = [0, 1, 2, 3].map((at) => rgb(colour(`--heat-${at}`)));
   for (let cell = 0; cell < grid.sampled.length; cell++) {
     if (grid.sampled[cell] === 0) continue;
     const [x, y] = corner(cell);
-    pen.fillStyle = `rgb(${shade(stops, grid.samples[cell] / Math.max(grid.most, 1)).join()})`;
+    pen.fillStyle = heat(grid.samples[cell] / Math.max(grid.most, 1));
     pen.fillRect(x, y, size.column - gap, size.row - gap);
   }
   pen.fillStyle = colour("--quiet");
-  pen.font = "12px system-ui, sans-serif";
-  pen.textBaseline = "middle";
   pen.textAlign = "right";
   for (const ms of [0, 250, 500, 750]) pen.fillText(`${ms} ms`, GUTTER - 4, Math.max(7, Math.min(high - FOOT - 7, (1 - ms / 1000) * (high - FOOT))));
   pen.textAlign = "left";

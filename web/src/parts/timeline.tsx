@@ -10,6 +10,8 @@ import type { ProfileType } from "../url.ts";
 import { Plot } from "./plot.tsx";
 import { Words } from "./quality.tsx";
 import { Earlier, Picked, SideTray, zoomTo } from "./picked.tsx";
+import { Table } from "./table.tsx";
+import { useWidth } from "./width.ts";
 
 export const UNIT: Record<ProfileType, string> = {
   cpu: "CPU cores busy per pod",
@@ -26,7 +28,7 @@ const DRAG_PIXELS = 4;
  */
 export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range: Range }) {
   const host = useRef<HTMLDivElement>(null);
-  const [width, resize] = useState(0);
+  const width = useWidth(host);
   const [hovered, hover] = useState<number | null>(null);
   const [brush, choose] = useState<Brush | null>(null);
   const [flag, raise] = useState<Flag | null>(null);
@@ -39,12 +41,6 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
     return { from: instant(range.from, now) ?? now - 3600, until: instant(range.until, now) ?? now };
   }, [timeline, range.from, range.until]);
   const empty = useMemo(() => gaps(start, step, pod_seconds, shown, Date.now() / 1000), [timeline, shown]);
-  useLayoutEffect(() => {
-    const at = host.current as HTMLDivElement;
-    const watch = new ResizeObserver(() => resize(at.clientWidth));
-    watch.observe(at);
-    return () => watch.disconnect();
-  }, []);
   // Another range, or later data: what was brushed lies elsewhere now.
   useLayoutEffect(() => { choose(null); raise(null); hover(null); }, [range.from, range.until]);
 
@@ -132,20 +128,14 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       <div class="row"><Earlier range={range} /><SideTray /></div>
       <details class="numbers">
         <summary>Timeline as a table</summary>
-        <div class="wide short" tabIndex={0} role="region" aria-label="Timeline as a table">
-          <table>
-            <thead><tr><th scope="col">from ({zone(start[0] ?? 0)})</th><th scope="col" class="number">rate</th><th scope="col" class="number">samples</th><th scope="col" class="number">pods</th><th scope="col" class="number">coverage</th><th scope="col" class="number">time lost</th></tr></thead>
-            <tbody>
-              {start.map((moment, i) => value[i] !== null && (
-                <tr key={moment}>
-                  <th scope="row">{clock(moment)}</th><td class="number">{short(value[i] ?? 0)}</td>
-                  <td class="number">{count(samples[i])}</td><td class="number">{count(pods[i])}</td>
-                  <td class="number">{orNot(timeline.coverage[i], share)}</td><td class="number">{orNot(timeline.stopped_share[i], part)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Timeline as a table" looks="short" heads={[`from (${zone(start[0] ?? 0)})`, "#rate", "#samples", "#pods", "#coverage", "#time lost"]}>
+          {start.map((moment, i) => value[i] !== null && (
+            <tr key={moment}>
+              <th scope="row">{clock(moment)}</th>
+              {[short(value[i] ?? 0), count(samples[i]), count(pods[i]), orNot(timeline.coverage[i], share), orNot(timeline.stopped_share[i], part)].map((text, at) => <td key={at} class="number">{text}</td>)}
+            </tr>
+          ))}
+        </Table>
         {empty.length > 0 && <p class="quiet">Nothing was watched: {empty.map(({ from, until }) => `${clock(from)} – ${clock(until)}`).join("; ")}</p>}
       </details>
     </section>
