@@ -1,3 +1,4 @@
+import { epoch } from "./api/answers.ts";
 import type { Agent, CaptureAnswer, CapturePart } from "./api/captures.ts";
 import { shellQuoted } from "./commands.ts";
 import { count } from "./numbers.ts";
@@ -65,7 +66,7 @@ const DAY = 86_400;
 
 /** The same span a day before, as it was sampled all the time, beside a capture. */
 export function yesterdayOf(capture: CaptureAnswer): Partial<Place> {
-  const [from, until] = [Date.parse(capture.created) / 1000, Date.parse(capture.ended ?? capture.created) / 1000];
+  const [from, until] = [epoch(capture.created), epoch(capture.ended ?? capture.created)];
   return {
     service: capture.service, type: "wall", from: rfc3339(capture.from), until: rfc3339(capture.until),
     a: `match:${joined('capture=""', capture.query)}`, a_from: rfc3339(from - DAY), a_until: rfc3339(Math.max(until, from + 1) - DAY),

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { epoch } from "../api/answers.ts";
 import { apiUrl, type Failure } from "../api/ask.ts";
 import { isFinal, send, usePolled, type CaptureAnswer, type CapturePart, type Recording } from "../api/captures.ts";
 import { flameOf, topOf, yesterdayOf } from "../captures.ts";
@@ -6,10 +7,10 @@ import { place, PREFIX, visit } from "../location.ts";
 import { count, plural, seconds } from "../numbers.ts";
 import { Bar, Link, Show } from "../parts/basics.tsx";
 import { Offsets } from "../parts/offsets.tsx";
+import { Said } from "../parts/said.tsx";
 import { Table } from "../parts/table.tsx";
 import { zoned } from "../times.ts";
 import { onPage, START } from "../url.ts";
-import { Said } from "./captures.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
@@ -44,10 +45,10 @@ function Going({ capture, path, again }: { capture: CaptureAnswer; path: string;
             <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {plural(capture.samples, "sample")}</span>
           </div>
         )}
-        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(Date.parse(capture.created) / 1000)} · expires {zoned(Date.parse(capture.expires) / 1000)}</p>}
+        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(epoch(capture.created))} · expires {zoned(epoch(capture.expires))}</p>}
         <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
         {capture.problem !== "" && (
-          <Said problem={capture.problem} hint={capture.hint} mild={capture.state !== "failed"}>
+          <Said message={capture.problem} hint={capture.hint} mild={capture.state !== "failed"}>
             {capture.state === "failed" && <p><Link to={listAt(capture.service)}>Start another</Link></p>}
           </Said>
         )}
@@ -106,7 +107,7 @@ function Doing({ capture, path, again }: { capture: CaptureAnswer; path: string;
         {!over && <button type="button" disabled={capture.stopping} onClick={() => void act("POST", `${path}/stop`, again)}>{capture.stopping ? "Ending…" : "Stop and keep"}</button>}
         <button type="button" onClick={() => dialog.current?.showModal()}>Delete</button>
       </p>
-      {failure && <Said problem={failure.message} hint={failure.hint} />}
+      {failure && <Said message={failure.message} hint={failure.hint} />}
       <dialog ref={dialog} aria-labelledby="delete-title">
         <h2 id="delete-title">Delete this capture?</h2>
         <p>{over ? "" : "It ends. "}Its page and what is in the order of time go for good; windows that were sent stay.</p>

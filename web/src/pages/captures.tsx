@@ -1,5 +1,5 @@
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { epoch } from "../api/answers.ts";
 import { apiUrl, type Failure } from "../api/ask.ts";
 import { send, usePolled, type Agent, type AgentsAnswer, type CaptureAnswer } from "../api/captures.ts";
 import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type Wish } from "../captures.ts";
@@ -7,6 +7,7 @@ import { change, place, PREFIX, visit } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Link, Show } from "../parts/basics.tsx";
 import { CopyButton } from "../parts/copying.tsx";
+import { Said } from "../parts/said.tsx";
 import { Table } from "../parts/table.tsx";
 import { without } from "../selectors.ts";
 import { ago, zoned } from "../times.ts";
@@ -38,17 +39,6 @@ export function Captures({ turn }: { turn: number }) {
         <Show asked={past} what="captures">{({ captures }) => <Past captures={captures} />}</Show>
       </section>
     </>
-  );
-}
-
-/** What went wrong, and what to do. */
-export function Said({ problem, hint, mild, children }: { problem: string; hint: string; mild?: boolean; children?: ComponentChildren }) {
-  return (
-    <div class={mild ? "card" : "card trouble"} role="alert">
-      <h2>{problem}</h2>
-      {hint !== "" && <p>{hint}</p>}
-      {children}
-    </div>
   );
 }
 
@@ -108,7 +98,7 @@ function Start({ services }: { services: AgentsAnswer["services"] }) {
         <CopyButton text={() => cliOf(whole, collector)} what="Command">Copy as command</CopyButton>
         <CopyButton text={() => curlOf(whole, collector)} what="curl">Copy as curl</CopyButton>
       </p>
-      {failure && <Said problem={failure.message} hint={failure.hint} />}
+      {failure && <Said message={failure.message} hint={failure.hint} />}
     </form>
   );
 }
@@ -140,7 +130,7 @@ function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
             <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
             <td><bdi>{agent.labels.version}</bdi></td>
             <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)} <span class="quiet">{agent.hint}</span></>}</td>
-            <td class="line">{ago(Date.parse(agent.seen) / 1000, now)}</td>
+            <td class="line">{ago(epoch(agent.seen), now)}</td>
           </tr>
         ))}
       </Table>
@@ -156,7 +146,7 @@ function Past({ captures }: { captures: readonly CaptureAnswer[] }) {
     <Table label="Table of captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>
       {captures.map((one) => (
         <tr key={one.id}>
-          <th scope="row" class="line" title={zoned(Date.parse(one.created) / 1000)}><Link to={captureAt(one.id)}>{ago(Date.parse(one.created) / 1000, now)}</Link></th>
+          <th scope="row" class="line" title={zoned(epoch(one.created))}><Link to={captureAt(one.id)}>{ago(epoch(one.created), now)}</Link></th>
           <td><bdi>{one.service.slice(0, 200)}</bdi></td>
           <td title={one.problem}>{one.state === "failed" ? "⚠ failed" : one.stopping ? "ending" : one.state}</td>
           <td class="number">{count(one.pods)}</td>

@@ -3,7 +3,7 @@ import { apiUrl } from "../api/ask.ts";
 import { epoch, type StatusAnswer } from "../api/answers.ts";
 import { change, place, PREFIX } from "../location.ts";
 import { count, plural } from "../numbers.ts";
-import { Segments, Show } from "../parts/basics.tsx";
+import { Facts, Segments, Show } from "../parts/basics.tsx";
 import { KeySwitch, KeyTable } from "../parts/help.tsx";
 import { zoned } from "../times.ts";
 import type { Theme } from "../url.ts";
@@ -29,7 +29,7 @@ export function Settings() {
         <section class="card" aria-labelledby="keyboard"><h2 id="keyboard">Keyboard</h2><KeyTable /></section>
         <section class="card" aria-labelledby="numbers">
           <h2 id="numbers">How to read the numbers</h2>
-          <dl class="facts">{NUMBERS.map(([word, meaning]) => <div key={word}><dt>{word}</dt><dd>{meaning}</dd></div>)}</dl>
+          <Facts of={NUMBERS} class="facts" />
         </section>
         <section class="card" aria-labelledby="more">
           <h2 id="more">More</h2>
@@ -54,7 +54,7 @@ function State({ answer }: { answer: StatusAnswer }) {
     ["Taken in", `${count(answer.windows_acknowledged)} windows since it started; last: ${answer.last_ingest ? zoned(epoch(answer.last_ingest)) : "never"}`],
     ["Sidecars seen", `${count(sidecars.length)}${sidecars.length >= 1000 ? " or more" : ""}`],
   ];
-  return <dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+  return <Facts of={facts} class="facts" />;
 }
 
 const NUMBERS: readonly (readonly [string, string])[] = [

@@ -1,8 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
-import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type StatusAnswer } from "../api/answers.ts";
-import type { Agent } from "../api/captures.ts";
+import { usePolled, type Agent, type AgentsAnswer } from "../api/captures.ts";
 import { change, place, PREFIX } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Segments, Trouble } from "../parts/basics.tsx";
@@ -10,25 +9,14 @@ import { CopyButton } from "../parts/copying.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { ago, rangeName, zoned } from "../times.ts";
 
-const POLL_MS = 3000;
+const SECONDS = 3;
 
 /** The page before the first profile: what is up, what is missing, and how to send one. It looks again by itself. */
 export function ZeroProfiles({ arrived }: { arrived: () => void }) {
-  const status = useAnswer<StatusAnswer>(apiUrl("status"));
-  // A collector that was told to take no captures has nobody asking it.
-  const [off, turnOff] = useState(false);
-  const agents = useAnswer<{ agents: readonly Agent[] }>(off ? null : apiUrl("agents"));
-  useEffect(() => { if (agents.failure?.reason === "not_found") turnOff(true); }, [agents.failure]);
+  const status = usePolled<StatusAnswer>(apiUrl("status"), SECONDS);
+  const agents = usePolled<AgentsAnswer>(apiUrl("agents"), SECONDS);
   const acknowledged = status.answer?.windows_acknowledged ?? 0;
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.hidden) return;
-      status.again();
-      agents.again();
-      arrived();
-    }, POLL_MS);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => { if (status.came > 0) arrived(); }, [status.came]);
   if (status.failure?.kind === "final") return <Trouble failure={status.failure} again={status.again} />;
   const answer = status.answer;
   const range = rangeOf(place.value);
@@ -39,7 +27,7 @@ export function ZeroProfiles({ arrived }: { arrived: () => void }) {
         <p>This collector has acknowledged {plural(acknowledged, "window")}. <button type="button" class="primary" onClick={() => change({ from: "-30d", until: "now" })}>Look at the last 30 days</button></p>
       )}
       <Checks answer={answer} agents={agents.answer?.agents ?? []} away={status.failure !== null} />
-      <p class="quiet">This page looks again every {POLL_MS / 1000} seconds and shows services by itself.</p>
+      <p class="quiet">This page looks again every {SECONDS} seconds and shows services by itself.</p>
       <h3>1 · Profile a service</h3>
       <Commands />
       <h3>2 · Or send what py-spy recorded</h3>

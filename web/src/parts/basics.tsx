@@ -3,9 +3,10 @@ import type { Asked } from "../api/answer.ts";
 import type { Basis } from "../api/answers.ts";
 import type { Failure } from "../api/ask.ts";
 import { href, place } from "../location.ts";
-import { count, plural, seconds as duration } from "../numbers.ts";
+import { microseconds, percent, plural, seconds as duration } from "../numbers.ts";
 import { joined, selectorOf, troubleAt } from "../selectors.ts";
 import type { Place } from "../url.ts";
+import { Said } from "./said.tsx";
 import { PutOff, Underway } from "./waiting.tsx";
 
 /** A link to another place inside the app. */
@@ -42,9 +43,7 @@ export function Trouble({ failure, again }: { failure: Failure; again: () => voi
     field?.setSelectionRange(Math.max((at ?? 0) - begin, 0), field.value.length);
   };
   return (
-    <div class="card trouble" role="alert">
-      <h2>{failure.message}</h2>
-      {failure.hint !== "" && <p>{failure.hint}</p>}
+    <Said message={failure.message} hint={failure.hint}>
       {at !== null && at <= selector.length && (
         <p class="selector">The whole selector was <code>{selector.slice(0, at)}<mark>{selector[at] ?? "␣"}</mark>{selector.slice(at + 1)}</code></p>
       )}
@@ -53,7 +52,7 @@ export function Trouble({ failure, again }: { failure: Failure; again: () => voi
         {at !== null && <button type="button" class="primary" onClick={mend}>Edit the filter there</button>}
         <button type="button" class={at === null ? "primary" : ""} onClick={again}>Try again</button>
       </p>
-    </div>
+    </Said>
   );
 }
 
@@ -99,4 +98,13 @@ export function Bar({ part, children }: { part: number; children: ComponentChild
   );
 }
 
-export const Count = ({ value }: { value: number }) => <>{count(value)}</>;
+/** A time and its share of a whole, as two cells. */
+export function Spent({ us, whole }: { us: number; whole: number }) {
+  const share = whole > 0 ? us / whole : 0;
+  return <><td class="number">{microseconds(us)}</td><td class="number"><Bar part={share}>{percent(share)}</Bar></td></>;
+}
+
+/** What there is to say of something, as names and values. */
+export const Facts = ({ of, class: looks }: { of: readonly (readonly [string, string])[]; class?: string }) => (
+  <dl class={looks}>{of.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+);

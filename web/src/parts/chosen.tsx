@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { Description } from "../flame/tooltip.ts";
 import { signal } from "../signals.ts";
+import { Facts } from "./basics.tsx";
 
 /** Whether the numbers of the selected frame stand beside the graph, to be read and copied; kept from page to page. */
 export const docked = signal(false);
@@ -13,7 +14,7 @@ export function Chosen({ about, callers, children }: { about: Description; calle
     <div class={open ? "chosen docked" : "chosen"}>
       <div>
         <strong><bdi>{about.title}</bdi></strong>
-        <dl>{about.rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+        <Facts of={about.rows} />
         {above.length > 0 && (
           <details>
             <summary>Called through {above.length} {above.length === 1 ? "frame" : "frames"}</summary>

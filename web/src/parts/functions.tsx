@@ -10,9 +10,9 @@ import type { Reading } from "../flame/reading.ts";
 import { matcher, searchable } from "../flame/search.ts";
 import { functionSums, type FunctionSums } from "../flame/sums.ts";
 import { change, place } from "../location.ts";
-import { count, microseconds, percent, signed } from "../numbers.ts";
+import { count, microseconds, signed } from "../numbers.ts";
 import { Badge } from "./badge.tsx";
-import { Bar, Link } from "./basics.tsx";
+import { Link, Spent } from "./basics.tsx";
 import { copy } from "./copying.tsx";
 import { useKeys } from "./keys.ts";
 import { Menu } from "./menu.tsx";
@@ -68,7 +68,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
     open({ name: nameAt(at), x: left, y: bottom + 4 });
   };
 
-  const whole = reading.us.map((us) => us[top]);
+  const whole = reading.us[0][top];
   const heading = (id: string, text: string) => <SortHeading id={id} text={text} sorted={key} number />;
   const owners = !tree.by && !two;
   const things = tree.by ? KINDS[tree.by] : "functions";
@@ -110,7 +110,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
                   </div>
                 </th>
                 {owners && <td class="package"><bdi>{packageOf(tree.names[sums.name[row]]).name.slice(0, 100)}</bdi></td>}
-                {two ? <Changed sums={sums} row={row} reading={reading} norm={norm} /> : <Spent sums={sums} row={row} whole={whole[0]} />}
+                {two ? <Changed sums={sums} row={row} reading={reading} norm={norm} /> : [sums.self, sums.total].map((of, at) => <Spent key={at} us={of[0][row]} whole={whole} />)}
               </tr>
             ))}
             <Spacer pixels={shown.below} />
@@ -143,14 +143,6 @@ function Name({ text, pick }: { text: string; pick?: () => void }) {
 interface RowOf {
   readonly sums: FunctionSums;
   readonly row: number;
-}
-
-function Spent({ sums, row, whole }: RowOf & { whole: number }) {
-  const cell = (us: number) => {
-    const share = whole > 0 ? us / whole : 0;
-    return <><td class="number">{microseconds(us)}</td><td class="number"><Bar part={share}>{percent(share)}</Bar></td></>;
-  };
-  return <>{cell(sums.self[0][row])}{cell(sums.total[0][row])}</>;
 }
 
 function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm: Norm }) {

@@ -13,7 +13,7 @@ import { change, place } from "../location.ts";
 import { count, microseconds, percent, plural } from "../numbers.ts";
 import { selectorOf } from "../selectors.ts";
 import { comparison } from "../sides.ts";
-import { Bar, Link, Show } from "./basics.tsx";
+import { Link, Show, Spent } from "./basics.tsx";
 import { CopyButton } from "./copying.tsx";
 import { useKeys } from "./keys.ts";
 import { rangeOf } from "./range.tsx";
@@ -98,12 +98,8 @@ const Headings = ({ of }: { of: string }) => (
   <><th scope="col" class="number">Self{of}</th><th scope="col" class="number">share</th><th scope="col" class="number">Total{of}</th><th scope="col" class="number">share</th></>
 );
 
-function Cells({ side, at }: { side: LinesSide; at: number }) {
-  const cell = (us: number) => {
-    const share = side.whole.total_us > 0 ? us / side.whole.total_us : 0;
-    return <><td class="number">{microseconds(us)}</td><td class="number"><Bar part={share}>{percent(share)}</Bar></td></>;
-  };
-  return <>{cell(side.self_us[at])}{cell(side.total_us[at])}</>;
-}
+const Cells = ({ side, at }: { side: LinesSide; at: number }) => (
+  <><Spent us={side.self_us[at]} whole={side.whole.total_us} /><Spent us={side.total_us[at]} whole={side.whole.total_us} /></>
+);
 
 const pair = (sides: readonly LinesSide[], of: (side: LinesSide) => number): [number, number] => [of(sides[0]), of(sides[1])];

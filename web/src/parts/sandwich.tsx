@@ -8,7 +8,7 @@ import { nextHit, search, type Found } from "../flame/search.ts";
 import { pathTo } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { microseconds, percent, plural } from "../numbers.ts";
-import { Link } from "./basics.tsx";
+import { Facts, Link } from "./basics.tsx";
 import { copy, CopyButton } from "./copying.tsx";
 import { Functions } from "./functions.tsx";
 import { Graph } from "./graph.tsx";
@@ -105,7 +105,7 @@ function Halves({ whole, callers, callees, names }: { whole: Reading; callers: R
       <div class="chosen">
         <div>
           <strong><bdi>{about.title}</bdi></strong>
-          <dl>{about.rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+          <Facts of={about.rows} />
         </div>
         <div class="acts">
           <button type="button" onClick={() => zoom(active, at.selected)} disabled={at.selected === at.focus} title="Enter">Zoom in</button>

@@ -3,6 +3,7 @@ import type { Asked } from "../api/answer.ts";
 import type { Failure } from "../api/ask.ts";
 import { askNow, away, goOn, outdated } from "../api/connection.ts";
 import { clock } from "../times.ts";
+import { Said } from "./said.tsx";
 
 const MOMENT_SECONDS = 1;
 const LONG_SECONDS = 8;
@@ -44,16 +45,14 @@ export function PutOff<Answer>({ asked, failure, what }: { asked: Asked<Answer>;
   const old = answer !== null && (asked.current ? `What is shown came at ${clock(came / 1000)}.` : "What is shown still answers the question before.");
   if (failure.kind === "away") return <p class="card waiting" role="status">{old || `Waiting for the collector, to load ${what}.`}</p>;
   return (
-    <div class="card trouble" role="alert">
-      <h2>{failure.message}</h2>
-      {failure.hint !== "" && <p>{failure.hint}</p>}
+    <Said message={failure.message} hint={failure.hint}>
       {old && <p>{old}</p>}
       <p class="row">
         {next !== null && <span class="quiet">Asked again by itself <Countdown to={next} />.</span>}
         <button type="button" class={next === null ? "primary" : ""} onClick={asked.again}>{next === null ? "Try again" : "Ask now"}</button>
         <span class="quiet">reason: <code>{failure.reason}</code></span>
       </p>
-    </div>
+    </Said>
   );
 }
 
