@@ -170,7 +170,7 @@ def test_the_distribution_of_samples_with_a_function(deep: str, open_page: Open)
     assert "dump (json/enc.py)" in [option.get_attribute("value") for option in options.all()]
     field.fill("dump (json/enc.py)")
     page.get_by_role("button", name="Show", exact=True).click()
-    rows = page.locator("table.depths tbody tr")
+    rows = page.locator(".depths tbody tr")
     expect(rows.nth(0)).to_contain_text("240")
     expect(rows.nth(1)).to_contain_text("540")
     charts(page)[0].focus()
@@ -191,12 +191,12 @@ def test_the_distribution_under_a_focus(deep: str, open_page: Open) -> None:
     expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
     page.get_by_role("main").get_by_role("link", name="Depth").click()
     page.get_by_role("button", name="Under focus").click()
-    expect(page.locator("table.depths tbody tr")).to_contain_text("360")
+    expect(page.locator(".depths tbody tr")).to_contain_text("360")
     expect(page.get_by_text("Below query (db/sql.py)")).to_be_visible()
     page.reload()
-    expect(page.locator("table.depths tbody tr")).to_contain_text("360")
+    expect(page.locator(".depths tbody tr")).to_contain_text("360")
     page.get_by_role("group", name="Samples").get_by_role("button", name="All samples").click()
-    expect(page.locator("table.depths tbody tr")).to_contain_text("900")
+    expect(page.locator(".depths tbody tr")).to_contain_text("900")
 
 
 def test_a_focus_that_is_nowhere_is_said_and_none_at_all_too(deep: str, open_page: Open) -> None:
@@ -204,7 +204,7 @@ def test_a_focus_that_is_nowhere_is_said_and_none_at_all_too(deep: str, open_pag
     expect(page.get_by_role("heading", name="No sample here lies below gone (x.py)")).to_be_visible()
     page = open_page(f"{deep}/s/one/depth?scope=focus")
     expect(page.get_by_text("No frame is focused")).to_be_visible()
-    expect(page.locator("table.depths tbody tr")).to_contain_text("900")
+    expect(page.locator(".depths tbody tr")).to_contain_text("900")
 
 
 def cells(region: Locator, of: str) -> list[str]:
@@ -243,7 +243,7 @@ def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(deep: str
 def test_truncation_that_differs_is_said_beside_the_tail(deep: str, open_page: Open) -> None:
     page = open_page(f"{deep}/s/api/depth?{SIDES}")
     expect(page.get_by_text("Truncation differs (A 0.0 %, B 50.0 %)")).to_be_visible()
-    expect(page.locator("table.depths tbody tr").nth(1)).to_contain_text("9+")
+    expect(page.locator(".depths tbody tr").nth(1)).to_contain_text("9+")
     page = open_page(f"{deep}/s/api/depth?a=version%3A2&b=version%3A2")
     charts(page)
     expect(page.get_by_text("Truncation differs")).to_have_count(0)

@@ -103,7 +103,7 @@ function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; cu
             <Ecdf {...chart} gapAt={gap?.depth ?? null} summary={`Cumulative distribution of stack depth. ${summary}. ${gapWords}`} />
           </Brush></figure>
       </div>
-      <Table label="Depth numbers" heads={["Side", "#mean", "#p50", "#p95", "#p99", "#max", "#truncated", "#samples"]}>
+      <Table label="Depth numbers" looks="depths" heads={["Side", "#mean", "#p50", "#p95", "#p99", "#max", "#truncated", "#samples"]}>
         {sides.map((side, at) => <Numbers key={names[at]} side={side} name={names[at]} />)}
       </Table>
       {two && <Tail sides={sides} />}
