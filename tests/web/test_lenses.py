@@ -200,7 +200,7 @@ def test_a_recursive_function_counts_its_stacks_once_in_a_sandwich(shop: str, op
     page = open_page(f"{shop}/s/deep?view=sandwich&fn={quote('odd (rec.py)')}")
     expect(page.locator(".sandwich .basis")).to_contain_text("total 100.00 % of all (3.00 s, 300 samples)")
     assert outline(page, 0) == ["0 odd (rec.py)", "1 even (rec.py)"]
-    expect(page.locator(".half.callees canvas")).to_have_attribute(
+    expect(page.locator(".half.callees canvas[role=application]")).to_have_attribute(
         "aria-label", re.compile("3498 call paths")
     )
 

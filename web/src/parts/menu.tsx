@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface MenuItem {
   readonly label: string;
@@ -16,7 +16,8 @@ export function Menu({ label, x, y, groups, close }: {
   const pressed = useRef(false);
   const latest = useRef(close);
   latest.current = close;
-  useEffect(() => {
+  // Before the next key press, which may close it again.
+  useLayoutEffect(() => {
     const box = menu.current as HTMLDivElement;
     const gone = () => latest.current();
     const away = (event: Event) => {
