@@ -48,9 +48,12 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a collector that has seen two versions of a shop, a lone service, and hostile names."""
+    """The URL of a collector that has seen two versions of a shop, a lone service, and hostile names.
+
+    One for each module: some tests are about how long ago that was.
+    """
     folder = tmp_path_factory.mktemp("shop")
     with collector(folder, str(folder / "store")) as running:
         send(

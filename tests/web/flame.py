@@ -6,6 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
+from tests.running import eventually
+
 ROW_PIXELS = 20
 
 
@@ -26,7 +28,12 @@ def outline(page: Page, which: int = 0) -> list[str]:
 
 
 def box(page: Page, name: str, which: int = 0) -> dict[str, Any]:
-    return next(each for each in boxes(page, which) if each["name"].startswith(name))
+    """The first box whose name begins so, once it is drawn."""
+
+    def found() -> dict[str, Any] | None:
+        return next((each for each in boxes(page, which) if each["name"].startswith(name)), None)
+
+    return eventually(f"{name} is drawn", found)
 
 
 def click(page: Page, name: str, which: int = 0) -> None:

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import type { DepthSide, FlameAnswer } from "../api/answers.ts";
 import { bandName, bandOf, type Band } from "../band.ts";
@@ -35,7 +35,7 @@ export function DepthBand({ band, sides, names, deepest, pick, url }: {
 function Ends({ band, deepest, pick }: { band: Band | null; deepest: number; pick: (band: Band | null) => void }) {
   const [from, typeFrom] = useState("");
   const [until, typeUntil] = useState("");
-  useEffect(() => { typeFrom(band ? String(band.from) : ""); typeUntil(band ? String(band.until) : ""); }, [band?.from, band?.until]);
+  useLayoutEffect(() => { typeFrom(band ? String(band.from) : ""); typeUntil(band ? String(band.until) : ""); }, [band?.from, band?.until]);
   const field = (text: string, type: (text: string) => void) => (
     <input type="number" min={1} max={Math.max(deepest, band?.until ?? 1)} step={1} size={6} value={text} onInput={(event) => type(event.currentTarget.value)} />
   );

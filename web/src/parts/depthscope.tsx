@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { focusName } from "../flame/focus.ts";
@@ -27,7 +27,7 @@ export function DepthScope({ asked }: { asked: Record<string, string> }) {
 
 function Pick({ fn, asked }: { fn: string; asked: Record<string, string> }) {
   const [typed, type] = useState(fn);
-  useEffect(() => type(fn), [fn]);
+  useLayoutEffect(() => type(fn), [fn]);
   const { answer } = useAnswer<TopAnswer>(apiUrl("top", { ...asked, by: "total", limit: "300" }));
   return (
     <form class="row" onSubmit={(event) => { event.preventDefault(); change({ fn: typed.trim() }); }}>

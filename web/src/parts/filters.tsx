@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { change, place } from "../location.ts";
 import { joined, parsedMatchers, written, type Matcher } from "../selectors.ts";
 import type { Range } from "../times.ts";
@@ -51,7 +51,7 @@ export function Filters({ range }: { range: Range }) {
 
 function Text({ query, bad, done }: { query: string; bad: boolean; done: () => void }) {
   const [typed, type] = useState(query);
-  useEffect(() => type(query), [query]);
+  useLayoutEffect(() => type(query), [query]);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     change({ query: joined(typed) });

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type ServicesAnswer, type Side, type VersionRow } from "../api/answers.ts";
@@ -49,7 +49,7 @@ function Picker({ which, versions, range, answered }: { which: "a" | "b"; versio
   const capture = captureOf(side);
   const kind = side.startsWith("version:") ? side : capture !== null ? "capture" : "match";
   const [typed, type] = useState(sideMatchers(side));
-  useEffect(() => type(sideMatchers(side)), [side]);
+  useLayoutEffect(() => type(sideMatchers(side)), [side]);
   const [adding, add] = useState(false);
   const letter = which.toUpperCase();
   const now = Date.now() / 1000;
@@ -115,7 +115,7 @@ function Picker({ which, versions, range, answered }: { which: "a" | "b"; versio
 function Times({ which, own, range }: { which: "a" | "b"; own: Range; range: Range }) {
   const [from, typeFrom] = useState(own.from);
   const [until, typeUntil] = useState(own.until);
-  useEffect(() => { typeFrom(own.from); typeUntil(own.until); }, [own.from, own.until]);
+  useLayoutEffect(() => { typeFrom(own.from); typeUntil(own.until); }, [own.from, own.until]);
   const set = (given: Range) => change({ [`${which}_from`]: given.from.trim(), [`${which}_until`]: given.until.trim() });
   return (
     <details class="numbers">
