@@ -6,7 +6,7 @@ export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "c
 export type ProfileType = "wall" | "cpu" | "gil";
 export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
 export type ColourBy = "package" | "state" | "self";
-export type HeatRows = "pods" | "hours" | "offset";
+export type HeatRows = "pods" | "hours";
 export type Scope = "" | "focus" | "function";
 export type Theme = "" | "light" | "dark";
 
@@ -76,7 +76,7 @@ const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
   scope: ["", "focus", "function"],
-  rows: ["pods", "hours", "offset"],
+  rows: ["pods", "hours"],
   nodes: ["", "all"],
   theme: ["", "light", "dark"],
 };

@@ -11,6 +11,7 @@ the root down, a dot, and the first 80 characters of the last name.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ class _Deep(DepthPool):
         return inside
 
 
-class _Framed:
+class _Framed(ABC):
     """Stacks whose frames are looked at; `first` says whether MISSING is accepted."""
 
     view: View = "stacks"
@@ -147,8 +148,9 @@ class _Framed:
     def take(self, table: pa.Table, rows: Array) -> None:
         self._parts.append(self._sifted(cast("Lists", one(table["frames"]).take(rows))))
 
+    @abstractmethod
     def _sifted(self, frames: Lists) -> Array:
-        raise NotImplementedError
+        """Whether each of these stacks is accepted."""
 
     def accepted(self) -> Array:
         return one(pa.chunked_array(self._parts))
