@@ -73,8 +73,9 @@ def numbers(store: ObjectStore, start: float, end: float) -> list[object]:
 def by_the_hour(store: ObjectStore) -> list[object]:
     """Answers that need no window one by one."""
     found = numbers(store, -40_000, 60_000)
-    # The others are a timeline of ten minutes, and one of steps that are as small as can be.
-    return [*found[:4], found[5], *found[7:]]
+    # The others are a timeline of ten minutes, one of steps that are as small as can be, and two heatmaps:
+    # of such steps, and of hours that begin at a quarter past.
+    return [*found[:4], found[5], *found[7:9], *found[11:]]
 
 
 def mended(store: ObjectStore, **changes: object) -> Report:
