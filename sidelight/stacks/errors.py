@@ -42,12 +42,15 @@ class Reason(StrEnum):
     FORBIDDEN = "forbidden"
     REQUEST_TIMEOUT = "request_timeout"
     CAPTURE_RUNNING = "capture_running"
+    CONFLICT = "conflict"
     # what the process could not do
     OVERLOADED = "overloaded"
     QUERY_TIMEOUT = "query_timeout"
     STORE_UNAVAILABLE = "store_unavailable"
     STORE_FORMAT = "store_format"
     ENGINE_UNAVAILABLE = "engine_unavailable"
+    CLUSTER_UNAVAILABLE = "cluster_unavailable"
+    CLUSTER_DENIED = "cluster_denied"
     SHUTTING_DOWN = "shutting_down"
     INTERNAL = "internal"
     # what an operator has to mend

@@ -1,0 +1,152 @@
+"""The client against a real API server: objects, lists, watches, tokens and permissions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sidelight.cluster.client import (
+    Cluster,
+    ClusterAway,
+    Conflict,
+    Denied,
+    Expired,
+    Invalid,
+    NotFoundInCluster,
+)
+from sidelight.settings import BadSetting
+
+if TYPE_CHECKING:
+    from tests.cluster.api import Api
+
+
+def config_map(name: str, **data: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def test_nobody_pays_for_the_client_library_who_does_not_open_a_cluster() -> None:
+    code = (
+        "import sys, sidelight.collector.main, sidelight.cluster.client; print('kubernetes' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("where", "hint"), [("in-cluster", "service account"), ("/nowhere/config", "kubectl")]
+)
+def test_no_way_to_a_cluster_is_a_setting_to_mend(
+    where: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(BadSetting) as told:
+        Cluster.open(where)
+    assert hint in told.value.hint
+
+
+def test_a_broken_kubeconfig_is_a_setting_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("clusters: [")
+    with pytest.raises(BadSetting):
+        Cluster.open(str(tmp_path / "config"))
+
+
+def test_objects_are_made_read_changed_and_deleted(api: Api) -> None:
+    cluster = api.cluster()
+    with api.namespace() as namespace:
+        maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        made = cluster.create(maps, config_map("a", x="1"))
+        assert cluster.get(f"{maps}/a")["data"] == {"x": "1"}
+        with pytest.raises(Conflict):
+            cluster.create(maps, config_map("a"))
+        assert cluster.patch(f"{maps}/a", {"data": {"y": "2"}}, "merge")["data"] == {"x": "1", "y": "2"}
+        with pytest.raises(Conflict):
+            cluster.replace(f"{maps}/a", {**made, "data": {"x": "3"}})
+        steps = [{"op": "remove", "path": "/data/x"}]
+        assert cluster.patch(f"{maps}/a", steps, "json")["data"] == {"y": "2"}
+        with pytest.raises(Invalid):
+            cluster.create(maps, config_map("NOT A NAME"))
+        cluster.delete(f"{maps}/a")
+        with pytest.raises(NotFoundInCluster):
+            cluster.get(f"{maps}/a")
+
+
+def test_a_list_comes_whole_however_many_pages_it_has(api: Api) -> None:
+    cluster = api.cluster()
+    with api.namespace() as namespace:
+        maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        names = {f"m{number}" for number in range(7)}
+        for name in names:
+            cluster.create(maps, config_map(name))
+        pages = cluster.pages(maps, limit="3")
+        assert {one["metadata"]["name"] for one in pages} >= names
+        assert int(pages.version) > 0
+
+
+def test_a_watch_tells_what_happened_since_the_list(api: Api) -> None:
+    cluster = api.cluster()
+    with api.namespace() as namespace:
+        maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        pages = cluster.pages(maps)
+        list(pages)
+        cluster.create(maps, config_map("b"))
+        cluster.patch(f"{maps}/b", {"data": {"x": "1"}})
+        cluster.delete(f"{maps}/b")
+        told = []
+        watching = cluster.watch(maps, pages.version, timeout_seconds=30)
+        for event in watching:
+            if event.object["metadata"].get("name") == "b":
+                told.append(event.kind)
+            if len(told) == 3:
+                break
+        watching.close()
+        assert told == ["ADDED", "MODIFIED", "DELETED"]
+
+
+def test_a_watch_from_a_version_of_another_time_is_told_to_list_again(api: Api) -> None:
+    cluster = api.cluster()
+    version = str(int(cluster.get("/api/v1/namespaces")["metadata"]["resourceVersion"]) + 10**9)
+    with pytest.raises((Expired, ClusterAway)):
+        list(cluster.watch("/api/v1/configmaps", version, timeout_seconds=1))
+
+
+def test_what_is_not_allowed_is_said_as_a_rule_would_name_it(api: Api) -> None:
+    with api.namespace() as namespace:
+        api.service_account(namespace, "nobody")
+        cluster = api.cluster(namespace, "nobody")
+        assert not cluster.may("list", "pods", namespace)
+        assert not cluster.may("create", "tokenreviews", group="authentication.k8s.io")
+        with pytest.raises(Denied) as told:
+            list(cluster.pages(f"/api/v1/namespaces/{namespace}/pods"))
+        assert (told.value.verb, told.value.resource) == ("list", "pods")
+        assert "list pods" in told.value.hint
+        with pytest.raises(Denied) as told:
+            cluster.review_token("x", "sidelight")
+        assert (told.value.verb, told.value.resource) == ("create", "tokenreviews")
+        assert "nobody" in told.value.message
+        assert api.cluster().may("list", "pods", namespace)
+
+
+def test_a_server_that_is_away_is_said_to_be(api: Api, tmp_path: Path) -> None:
+    text = api.kubeconfig.read_text()
+    (tmp_path / "config").write_text(text.replace(api.url, "https://127.0.0.1:1"))
+    with pytest.raises(ClusterAway) as told:
+        Cluster.open(str(tmp_path / "config")).get("/version")
+    assert told.value.reason == "cluster_unavailable"
+
+
+def test_a_token_is_reviewed_for_its_audience(api: Api) -> None:
+    cluster = api.cluster()
+    with api.namespace() as namespace:
+        api.service_account(namespace, "shop")
+        token = api.token(namespace, "shop", audience="sidelight")
+        found = cluster.review_token(token, "sidelight")
+        assert (found.authenticated, found.namespace, found.service_account) == (True, namespace, "shop")
+        assert (found.pod, found.pod_uid) == ("", "")
+        other = cluster.review_token(token, "another")
+        assert not other.authenticated
+        assert "audience" in other.error
+        assert not cluster.review_token("not a token", "sidelight").authenticated
