@@ -22,6 +22,8 @@ HELM_VERSION := v3.21.4
 KUBECONFORM_VERSION := v0.8.0
 ZIG_VERSION := 0.17.1
 NATIVE_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' tests/cluster/kubernetes/go.mod)
+KUBERNETES := .tools/kubernetes-$(KUBERNETES_VERSION)
 GO_TOOLS := .tools/versitygw-$(VERSITYGW_VERSION) .tools/helm-$(HELM_VERSION) .tools/kubeconform-$(KUBECONFORM_VERSION)
 
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml' -o -name '*.pyi' \) -print)
@@ -65,6 +67,14 @@ test: install ui tools ## run every test: cargo, the UI's, pytest
 	cd native && cargo test --locked --quiet
 	npm --prefix web test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+.PHONY: cluster-tools
+cluster-tools: $(KUBERNETES)/.built ## the programs of a Kubernetes cluster: etcd (apt), API server to kubectl (Go; 10 min at first)
+	@$(call debian,etcd-server)
+
+.PHONY: test-cluster
+test-cluster: install cluster-tools tools ## run the tests that need a Kubernetes cluster, on a real one of their own
+	$(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
 
 .PHONY: test-truth
 test-truth: install ## sample programs that know what they do, on every Python found; writes docs/truth.md (2 h)
@@ -191,3 +201,17 @@ endef
 $(eval $(call go-tool,versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION)))
 $(eval $(call go-tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call go-tool,kubeconform,github.com/yannh/kubeconform/cmd/kubeconform,$(KUBECONFORM_VERSION)))
+
+KUBERNETES_FLAGS = -s -w $(foreach value,component-base/version.gitVersion=$(KUBERNETES_VERSION) \
+	component-base/version.gitMajor=1 component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) \
+	client-go/pkg/version.gitVersion=$(KUBERNETES_VERSION),-X k8s.io/$(value))
+
+$(KUBERNETES)/.built: $(wildcard tests/cluster/kubernetes/*)
+	@$(call need,go,install Go 1.26 or later)
+	mkdir -p $(KUBERNETES)/bin
+	cd tests/cluster/kubernetes && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '$(KUBERNETES_FLAGS)' \
+		-o $(CURDIR)/$(KUBERNETES)/bin/kubernetes .
+	for name in kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet; do \
+		ln -sf kubernetes $(KUBERNETES)/bin/$$name; \
+	done
+	touch $@
