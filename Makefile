@@ -69,12 +69,20 @@ test: install ui tools ## run every test: cargo, the UI's, pytest
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 .PHONY: cluster-tools
-cluster-tools: $(KUBERNETES)/.built ## the programs of a Kubernetes cluster: etcd (apt), API server to kubectl (Go; 10 min at first)
-	@$(call debian,etcd-server)
+cluster-tools: $(KUBERNETES)/.built ## the programs of a Kubernetes cluster: etcd, containerd (apt), API server to kubectl (Go; 10 min at first)
+	@$(call debian,etcd-server containerd runc containernetworking-plugins buildah catatonit debootstrap iproute2 nftables conntrack)
 
 .PHONY: test-cluster
 test-cluster: install cluster-tools tools ## run the tests that need a Kubernetes cluster, on a real one of their own
 	$(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
+
+.PHONY: cluster
+cluster: install cluster-tools ## a Kubernetes cluster with one node and the images of this checkout, until `make cluster-down`
+	$(BIN)/python -m tests.cluster.node up
+
+.PHONY: cluster-down
+cluster-down: install ## end the cluster of `make cluster` and leave the machine as it was
+	$(BIN)/python -m tests.cluster.node down
 
 .PHONY: test-truth
 test-truth: install ## sample programs that know what they do, on every Python found; writes docs/truth.md (2 h)

@@ -31,7 +31,7 @@ def program(name: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Where:
     """Where a control plane listens: on loopback, or where its nodes and this machine both reach it."""
 
     host: str = "127.0.0.1"
@@ -42,15 +42,15 @@ class Place:
     nodes: bool = False
 
 
-def start(programs: Programs, place: Place) -> Api:
+def start(programs: Programs, where: Where) -> Api:
     """Start a control plane whose state is in the folder of `programs`, and wait until its API serves."""
     etcd_client, etcd_peer, secure, manager, scheduler = free_ports(5)
-    port = place.port or secure
-    url = f"https://{place.host}:{port}"
+    port = where.port or secure
+    url = f"https://{where.host}:{port}"
     folder, pki = programs.folder, programs.folder / "pki"
     authority = Authority(pki)
     names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-    served = authority.server("apiserver", [*names, "127.0.0.1", place.host, place.first_service])
+    served = authority.server("apiserver", [*names, "127.0.0.1", where.host, where.first_service])
     kubelet_client = authority.client("apiserver-kubelet", "kube-apiserver", "system:masters")
     private, public = signing_key(pki)
 
@@ -64,7 +64,7 @@ def start(programs: Programs, place: Place) -> Api:
     peer = f"http://127.0.0.1:{etcd_peer}"
     programs.start(
         "etcd",
-        *place.enter,
+        *where.enter,
         *("nice", "-n", "5", program("etcd"), "--data-dir", folder / "etcd", "--unsafe-no-fsync"),
         *("--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--log-level", "warn"),
         *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
@@ -72,14 +72,14 @@ def start(programs: Programs, place: Place) -> Api:
     )
     programs.start(
         "kube-apiserver",
-        *place.enter,
+        *where.enter,
         *("nice", "-n", "5", program("kube-apiserver"), f"--etcd-servers={etcd}"),
-        *(f"--bind-address={place.host}", f"--advertise-address={place.host}", f"--secure-port={port}"),
-        f"--endpoint-reconciler-type={'lease' if place.nodes else 'none'}",
+        *(f"--bind-address={where.host}", f"--advertise-address={where.host}", f"--secure-port={port}"),
+        f"--endpoint-reconciler-type={'lease' if where.nodes else 'none'}",
         *(f"--tls-cert-file={served}", f"--tls-private-key-file={served.with_suffix('.key')}"),
         *(f"--client-ca-file={authority.certificate}", f"--cert-dir={folder}"),
         *(f"--service-account-issuer={ISSUER}", f"--service-account-key-file={public}"),
-        *(f"--service-account-signing-key-file={private}", f"--service-cluster-ip-range={place.services}"),
+        *(f"--service-account-signing-key-file={private}", f"--service-cluster-ip-range={where.services}"),
         *("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"),
         *("--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP"),
         f"--kubelet-client-certificate={kubelet_client}",
@@ -96,7 +96,7 @@ def start(programs: Programs, place: Place) -> Api:
     eventually("the API server is ready", ready, 120)
     programs.start(
         "kube-controller-manager",
-        *place.enter,
+        *where.enter,
         *("nice", "-n", "5", program("kube-controller-manager"), "--leader-elect=false"),
         *_configured(config("kcm", "system:kube-controller-manager")),
         *("--bind-address=127.0.0.1", f"--secure-port={manager}", f"--cert-dir={folder}"),
@@ -105,10 +105,10 @@ def start(programs: Programs, place: Place) -> Api:
         f"--cluster-signing-cert-file={authority.certificate}",
         f"--cluster-signing-key-file={authority.certificate.with_suffix('.key')}",
     )
-    if place.nodes:
+    if where.nodes:
         programs.start(
             "kube-scheduler",
-            *place.enter,
+            *where.enter,
             *("nice", "-n", "5", program("kube-scheduler"), "--leader-elect=false"),
             *_configured(config("scheduler", "system:kube-scheduler")),
             *("--bind-address=127.0.0.1", f"--secure-port={scheduler}", f"--cert-dir={folder}"),

@@ -109,7 +109,7 @@ class Programs:
         if pid := self.pid(name):
             os.kill(pid, number)
 
-    def end(self, name: str, seconds: float = 15.0) -> None:
+    def end(self, name: str, seconds: float = 3.0) -> None:
         """SIGTERM, and SIGKILL when that does not end it in time."""
         for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, 10.0)):
             if self.pid(name) is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.control import Place, start, version
+from tests.cluster.control import Where, start, version
 from tests.cluster.programs import Programs, eventually, guarded, started_at
 
 
@@ -75,7 +75,7 @@ def test_everything_is_gone_after_a_cluster_has_ended(tmp_path: Path):
     folder = tmp_path / "cluster"
     with guarded(folder):
         programs = Programs(folder)
-        api = start(programs, Place())
+        api = start(programs, Where())
         pids = {name: programs.pid(name) for name in programs.names()}
         assert set(pids) == {"etcd", "kube-apiserver", "kube-controller-manager"}
         assert api.ready()

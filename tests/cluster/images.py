@@ -1,0 +1,188 @@
+"""The images of the cluster: ours from the Dockerfile, a demo service's and a pause image, from no registry.
+
+What the Dockerfile starts from is made of Debian's packages (debootstrap) and this machine's Rust and Node.
+What is made stays below `.tools/images`; an image is built anew when a file that it is made of has changed.
+The images hold this machine's CA bundle: they are for tests alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.cluster.programs import ROOT
+
+HERE = Path(__file__).parent
+CACHE = ROOT / ".tools" / "images"
+CA = Path("/etc/ssl/certs/ca-certificates.crt")
+SUITE = "bookworm"
+PACKAGES = ("ca-certificates", "gcc", "libc6-dev", "python3", "python3-venv")
+"""What the stages of the Dockerfile need of Debian; one base for all of them."""
+
+SIDECAR, COLLECTOR = "localhost/sidelight-sidecar:test", "localhost/sidelight-collector:test"
+DEMO, PAUSE = "localhost/sidelight-demo:test", "localhost/pause:test"
+BASE = "localhost/base:test"
+IGNORED = {"node_modules", "dist", "target", "test", "ui", "__pycache__"}
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def stamp(paths: Iterable[Path], *words: str) -> str:
+    """A hash of the files below these paths, and of words."""
+    seen = hashlib.sha256("\0".join(words).encode())
+    for path in paths:
+        found = path.rglob("*") if path.is_dir() else [path]
+        for file in sorted(f for f in found if f.is_file() and not IGNORED.intersection(f.parts)):
+            seen.update(f"{file.relative_to(ROOT)}\0{file.stat().st_mode & 0o111:o}\0".encode())
+            seen.update(hashlib.sha256(file.read_bytes()).digest())
+    return seen.hexdigest()[:16]
+
+
+def buildah(*arguments: str | Path, capture: bool = False) -> str:
+    """Run buildah over a storage of our own; its output goes to `.tools/images/build.log`."""
+    storage = ("--root", CACHE / "storage", "--runroot", CACHE / "run", "--storage-driver", "overlay")
+    argv = [str(part) for part in ("buildah", *storage, *arguments)]
+    with (CACHE / "build.log").open("ab") as output:
+        output.write(f"$ {' '.join(argv)}\n".encode())
+        output.flush()
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if capture else output,
+            stderr=output,
+            env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
+            check=False,
+        )
+    if done.returncode:
+        tail = (CACHE / "build.log").read_text(errors="replace").splitlines()[-25:]
+        raise RuntimeError("buildah failed:\n" + "\n".join(tail))
+    return (done.stdout or b"").decode().strip()
+
+
+def from_folder(image: str, folder: Path, *config: str) -> None:
+    """An image of one layer."""
+    container = buildah("from", "scratch", capture=True)
+    try:
+        buildah("add", "--quiet", container, folder, "/")
+        if config:
+            buildah("config", *config, container)
+        buildah("commit", "--quiet", container, image)
+    finally:
+        buildah("rm", container)
+
+
+def base() -> None:
+    """A Debian with Python, a compiler, and names under which a build finds this machine's Rust and Node."""
+    root = CACHE / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    with (CACHE / "build.log").open("ab") as output:
+        include = f"--include={','.join(PACKAGES)}"
+        argv = ["debootstrap", "--variant=minbase", include, SUITE, str(root)]
+        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True)
+    for path in ("var/lib/apt/lists", "var/cache/apt/archives", "usr/share/doc", "usr/share/locale"):
+        shutil.rmtree(root / path)
+    (root / "var/cache/apt/archives/partial").mkdir(parents=True)
+    shutil.copy(CA, root / str(CA)[1:])
+    (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+    npm = root / "usr/local/bin/npm"
+    npm.write_text('#!/bin/sh\nexec node /opt/npm/bin/npm-cli.js "$@"\n')
+    npm.chmod(0o755)
+    try:
+        path = "/usr/local/bin:/opt/rust/bin:/opt/node/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        from_folder(BASE, root, "--env", f"PATH={path}", "--env", "LANG=C.UTF-8")
+    finally:
+        shutil.rmtree(root)
+
+
+def toolchains() -> list[str]:
+    """This machine's Rust, Node and settings of their package managers, as volumes of a build."""
+    rust = subprocess.run(
+        ["rustc", "--print", "sysroot"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    node, npm = (Path(shutil.which(name) or f"/missing/{name}").resolve() for name in ("node", "npm"))
+    places = {
+        Path(rust.stdout.strip()): "/opt/rust",
+        node.parent: "/opt/node/bin",
+        npm.parents[1]: "/opt/npm",
+        Path("/etc/pip.conf"): "/etc/pip.conf",
+        Path.home() / ".npmrc": "/root/.npmrc",
+        Path.home() / ".cargo" / "config.toml": "/root/.cargo/config.toml",
+    }
+    return [f"--volume={path}:{inside}:ro" for path, inside in places.items() if path.exists()]
+
+
+def ours(target: str, image: str) -> None:
+    """One of the images of the Dockerfile."""
+    bases = [f"--build-arg={name}_IMAGE={BASE}" for name in ("PYTHON", "RUST", "NODE")]
+    secret = f"--secret=id=ca,src={CA}"
+    buildah("build", "--layers", *bases, secret, *toolchains(), "--target", target, "--tag", image, ROOT)
+
+
+def demo() -> None:
+    """The demo's services, in an image that has nothing of ours."""
+    arguments = [f"--build-arg=PYTHON_IMAGE={BASE}", f"--secret=id=ca,src={CA}", *toolchains()]
+    buildah(
+        "build", "--layers", *arguments, "--file", HERE / "demo.Dockerfile", "--tag", DEMO, ROOT / "examples"
+    )
+
+
+def pause() -> None:
+    """What holds a pod's namespaces: Debian's static catatonit."""
+    with_program = CACHE / "pause"
+    shutil.rmtree(with_program, ignore_errors=True)
+    with_program.mkdir()
+    shutil.copy("/usr/bin/catatonit", with_program / "pause")
+    from_folder(PAUSE, with_program, "--entrypoint", '["/pause","-P"]')
+    shutil.rmtree(with_program)
+
+
+def built() -> list[Path]:
+    """Archives of all images, built where they are missing or something they are made of has changed."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    ignore = (ROOT / ".dockerignore").read_text().splitlines()
+    context = [ROOT / line[1:] for line in ignore if line.startswith("!")]
+    bottom = stamp([], SUITE, *PACKAGES)
+    source = stamp([ROOT / "Dockerfile", *context], bottom)
+    wanted = {
+        PAUSE: (stamp([], "1"), pause),
+        DEMO: (stamp([HERE / "demo.Dockerfile", ROOT / "examples"], bottom), demo),
+        SIDECAR: (source, lambda: ours("sidecar", SIDECAR)),
+        COLLECTOR: (source, lambda: ours("collector", COLLECTOR)),
+    }
+    archives = []
+    for image, (key, make) in wanted.items():
+        name = image.rpartition("/")[2].partition(":")[0]
+        archive = CACHE / f"{name}-{key}.tar"
+        if not archive.exists():
+            if image != PAUSE:
+                bottom_stamp = CACHE / f"base-{bottom}"
+                if not bottom_stamp.exists():
+                    log("building the base image")
+                    base()
+                    bottom_stamp.touch()
+            log(f"building {image}")
+            make()
+            for old in CACHE.glob(f"{name}-*.tar"):
+                old.unlink()
+            unfinished = archive.with_suffix(".unfinished")
+            unfinished.unlink(missing_ok=True)
+            buildah("push", "--quiet", image, f"docker-archive:{unfinished}:{image}")
+            unfinished.rename(archive)
+        archives.append(archive)
+    return archives
+
+
+def main(argv: Sequence[str]) -> None:
+    for archive in built():
+        print(archive)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
