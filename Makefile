@@ -218,6 +218,7 @@ $(KUBERNETES)/.built: $(wildcard tests/cluster/kubernetes/*)
 	for name in kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet; do \
 		ln -sf kubernetes $(KUBERNETES)/bin/$$name; \
 	done
+	touch $@
 
 # $(call go-module,program,directory,package): from a module of its own, where one line of go.mod or a file of ours is needed
 define go-module
