@@ -20,11 +20,14 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 VERSITYGW_VERSION := v1.8.0
 HELM_VERSION := v3.21.4
 KUBECONFORM_VERSION := v0.8.0
+GATEWAY_API_VERSION := v1.3.0
+PROMETHEUS_OPERATOR_VERSION := v0.83.0
 ZIG_VERSION := 0.17.1
 NATIVE_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' tests/cluster/kubernetes/go.mod)
 KUBERNETES := .tools/kubernetes-$(KUBERNETES_VERSION)
-GO_TOOLS := .tools/versitygw-$(VERSITYGW_VERSION) .tools/helm-$(HELM_VERSION) .tools/kubeconform-$(KUBECONFORM_VERSION)
+GO_TOOLS := .tools/versitygw-$(VERSITYGW_VERSION) .tools/helm-$(HELM_VERSION) .tools/kubeconform-$(KUBECONFORM_VERSION) \
+	.tools/helm-unittest .tools/promrules .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
 
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml' -o -name '*.pyi' \) -print)
 UI_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
@@ -53,7 +56,7 @@ native: $(VENV)/.native ## build the native extension and install it in .venv
 ui: web/dist/.built ## build the web UI into web/dist
 
 .PHONY: tools
-tools: $(GO_TOOLS) ## the programs the tests drive: Chromium, versitygw, helm, kubeconform
+tools: $(GO_TOOLS) ## the programs the tests drive: Chromium, versitygw, helm and what checks the chart
 	@$(call debian,chromium curl fonts-dejavu-core gcc libc6-dev)
 	@$(PYTHON) -c '$(HAS_LIBPYTHON)' || { $(call debian,libpython3-dev); }
 
@@ -146,8 +149,9 @@ image: ## build the images sidelight-sidecar and sidelight-collector with podman
 	done
 
 .PHONY: chart
-chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart and write deploy/helm/rendered/ anew
+chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README and deploy/helm/rendered/ anew
 	$(TOOLS)/helm lint --strict --quiet deploy/helm/sidelight
+	$(BIN)/python deploy/helm/readme.py
 	$(BIN)/python deploy/helm/render.py
 
 .PHONY: lock
@@ -222,4 +226,26 @@ $(KUBERNETES)/.built: $(wildcard tests/cluster/kubernetes/*)
 	for name in kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet; do \
 		ln -sf kubernetes $(KUBERNETES)/bin/$$name; \
 	done
+	touch $@
+
+# $(call go-module,program,directory,package): from a module of its own, where one line of go.mod or a file of ours is needed
+define go-module
+.tools/$(1): $(wildcard $(2)/*)
+	@$$(call need,go,install Go 1.26 or later)
+	mkdir -p $(TOOLS)
+	cd $(2) && go build -o $$(CURDIR)/$$(TOOLS)/$(1) $(3)
+	touch $$@
+endef
+$(eval $(call go-module,helm-unittest,tests/deploy/helm-unittest,github.com/helm-unittest/helm-unittest/cmd/helm-unittest))
+$(eval $(call go-module,promrules,tests/deploy/promrules,.))
+
+# The definitions of the kinds that are not Kubernetes' own, out of the Go modules that they are published in
+.tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION):
+	@$(call need,go,install Go 1.26 or later)
+	rm -rf .tools/crds && mkdir -p .tools/crds
+	gateway=$$(go mod download -json sigs.k8s.io/gateway-api@$(GATEWAY_API_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'); \
+		cp "$$gateway"/config/crd/standard/gateway.networking.k8s.io_httproutes.yaml .tools/crds
+	operator=$$(go mod download -json github.com/prometheus-operator/prometheus-operator@$(PROMETHEUS_OPERATOR_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'); \
+		cp "$$operator"/example/prometheus-operator-crd/monitoring.coreos.com_{servicemonitors,podmonitors,prometheusrules}.yaml .tools/crds
+	chmod -R u+w .tools/crds
 	touch $@

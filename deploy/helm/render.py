@@ -35,6 +35,8 @@ def rendered() -> Iterator[tuple[str, str]]:
         chart = Path(shutil.copytree(HERE / "example", Path(scratch) / "checkout"))
         shutil.copytree(HERE / "sidelight", chart / "charts" / "sidelight")
         yield "sidecar", template("checkout", chart, "shop")
+        native = ["--set", "native=true", "--set", "sidelight.sidecar.sameUser=10001"]
+        yield "sidecar-native", template("checkout", chart, "shop", *native)
 
 
 def template(release: str, chart: Path, namespace: str, *flags: str) -> str:

@@ -1,6 +1,8 @@
 """The Helm chart: what it renders, what it refuses, and that its programs would start."""
 
 import dataclasses
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import yaml
 
 from sidelight import __version__
 from sidelight.collector.settings import Settings as Collector
-from sidelight.settings import variable
+from sidelight.settings import parse, variable
 from sidelight.sidecar.settings import Settings as Sidecar
 
 CLUSTER = ("--kube-version", "1.34.0")
@@ -20,6 +22,11 @@ RENDER = ("template", "x", *CLUSTER, "--set", "collector.auth.writeTokensSecret=
 HELM_DIRECTORY = Path(__file__).resolve().parents[2] / "deploy" / "helm"
 RENDERED = HELM_DIRECTORY / "rendered"
 MODES = sorted(path.stem for path in RENDERED.glob("*.yaml"))
+SIDECARS = [mode for mode in MODES if mode.startswith("sidecar")]
+PARTS = [(mode, "collector") for mode in MODES if mode not in SIDECARS] + [("ha", "compactor")]
+KUBERNETES = [f"1.{minor}.0" for minor in (27, 29, 31, 34, 37)]
+SINCE = {"sidecar-native": "1.29.0"}
+"""The first version of Kubernetes that has what a mode needs."""
 
 
 def test_the_chart_passes_helms_strict_lint(helm, chart):
@@ -31,11 +38,65 @@ def test_the_rendered_files_in_git_are_what_the_chart_renders(tmp_path):
     assert _texts(tmp_path) == _texts(RENDERED), "run `make chart` and look at the difference"
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_kubernetes_knows_every_field_that_is_rendered(mode, kubeconform, kubernetes_schemas):
-    location = f"{kubernetes_schemas}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
-    done = kubeconform("-strict", "-summary", "-schema-location", location, RENDERED / f"{mode}.yaml")
-    assert "Invalid: 0, Errors: 0, Skipped: 0" in done.stdout
+def test_the_charts_own_tests_pass(helm_unittest, chart):
+    done = helm_unittest(chart, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_readme_in_git_is_what_the_values_say(tmp_path, chart):
+    written = tmp_path / "README.md"
+    subprocess.run([sys.executable, HELM_DIRECTORY / "readme.py", written], check=True, timeout=60)
+    assert written.read_text() == (chart / "README.md").read_text(), "run `make chart`"
+
+
+def test_a_value_without_a_word_of_what_it_is_for_is_found(tmp_path, chart):
+    shutil.copytree(chart, tmp_path / "sidelight")
+    shutil.copy(HELM_DIRECTORY / "readme.py", tmp_path)
+    values = tmp_path / "sidelight" / "values.yaml"
+    values.write_text(values.read_text() + "surplus: 1\n")
+    command = [sys.executable, tmp_path / "readme.py", tmp_path / "README.md"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "values.yaml: surplus has no comment" in done.stderr
+
+
+def test_every_value_has_a_place_in_the_schema_and_no_other(chart):
+    schema = json.loads((chart / "values.schema.json").read_text())
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    assert _keys(values, schema, schema) == []
+    assert set(schema["properties"]) - {"global"} == set(values)
+
+
+def _keys(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str = "") -> list[str]:
+    """Where the values and the schema have other keys, or the schema takes any."""
+    if "$ref" in schema:
+        schema = root["definitions"][schema["$ref"].rpartition("/")[2]]
+    if "properties" not in schema or not isinstance(value, dict):
+        return []
+    odd = [f"{path}.{key}" for key in value if key not in schema["properties"]]
+    odd += [path] if schema.get("additionalProperties") is not False else []
+    parts = [(key, part) for key, part in value.items() if key in schema["properties"]]
+    return odd + [
+        one for key, part in parts for one in _keys(part, schema["properties"][key], root, f"{path}.{key}")
+    ]
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_knows_every_field_that_is_rendered(version, kubeconform, schemas):
+    location = f"{schemas(version)}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+    files = [RENDERED / f"{mode}.yaml" for mode in MODES if version >= SINCE.get(mode, "")]
+    done = kubeconform("-strict", "-summary", "-schema-location", location, *files, check=False)
+    assert "Invalid: 0, Errors: 0, Skipped: 0" in done.stdout, done.stdout
+
+
+def test_a_field_that_kubernetes_does_not_know_is_found(kubeconform, schemas, tmp_path):
+    text = (RENDERED / "ha.yaml").read_text(encoding="utf-8")
+    spoilt = tmp_path / "spoilt.yaml"
+    spoilt.write_text(text.replace("\nspec:\n", "\nspec:\n  unheard: of\n"), encoding="utf-8")
+    location = f"{schemas('1.34.0')}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+    done = kubeconform("-strict", "-summary", "-schema-location", location, spoilt, check=False)
+    specs = text.count("\nspec:\n")
+    assert f"Invalid: {specs}, Errors: 0, Skipped: 0" in done.stdout
 
 
 @pytest.mark.parametrize("key", ["replica", "collector.replica", "collector.store.s3.bucket", "sidecar.cpu"])
@@ -98,26 +159,114 @@ def test_a_setting_that_the_sidecars_template_makes_is_refused(helm, service_cha
     assert "sidelight.sidecar.settings.spool_dir: the chart sets this itself" in done.stderr
 
 
+def test_a_native_sidecar_starts_before_the_service_and_never_keeps_it_waiting():
+    [sidecar] = _pod("sidecar-native")["initContainers"]
+    assert sidecar["restartPolicy"] == "Always"
+    assert "startupProbe" not in sidecar
+    assert [container["name"] for container in _pod("sidecar-native")["containers"]] == ["app"]
+
+
+def test_a_sidecar_that_is_the_services_user_needs_no_capability():
+    context = _container("sidecar-native", "sidelight")["securityContext"]
+    assert context == {
+        "runAsUser": 10001,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def test_a_sidecar_may_go_first_when_it_is_told(helm, service_chart):
+    text = helm("template", "x", service_chart, *CLUSTER, "--set", "sidelight.sidecar.goFirst=true").stdout
+    [container] = [one for one in _pod_of(text)["containers"] if one["name"] == "sidelight"]
+    assert container["securityContext"]["capabilities"] == {
+        "drop": ["ALL"],
+        "add": ["SYS_PTRACE", "SYS_NICE"],
+    }
+
+
+def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
+    flags = ("--set", "sidelight.sidecar.goFirst=true", "--set", "sidelight.sidecar.sameUser=10001")
+    done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
+    assert done.returncode != 0
+    assert "SYS_NICE is a capability, which sameUser does without" in done.stderr
+
+
+@pytest.mark.parametrize(("user", "mode"), [("null", 0o440), ("10001", 0o444)])
+def test_the_token_can_be_read_by_the_sidecars_user(user, mode, helm, service_chart):
+    text = helm(
+        "template", "x", service_chart, *CLUSTER, "--set", f"sidelight.sidecar.sameUser={user}"
+    ).stdout
+    [volume] = [one for one in _pod_of(text)["volumes"] if one["name"] == "sidelight-token"]
+    assert volume["secret"]["defaultMode"] == mode
+
+
+def test_without_a_secret_the_pods_account_answers_for_the_sidecar(helm, service_chart):
+    flags = (
+        "--set",
+        "sidelight.sidecar.tokenSecret=",
+        "--set",
+        "sidelight.sidecar.serviceAccountToken.enabled=true",
+    )
+    pod = _pod_of(helm("template", "x", service_chart, *CLUSTER, *flags).stdout)
+    [volume] = [one for one in pod["volumes"] if one["name"] == "sidelight-token"]
+    [source] = volume["projected"]["sources"]
+    assert source["serviceAccountToken"] == {
+        "path": "token",
+        "audience": "sidelight",
+        "expirationSeconds": 3600,
+    }
+    [container] = [one for one in pod["containers"] if one["name"] == "sidelight"]
+    assert {"name": "SIDELIGHT_TOKEN_FILE", "value": "/etc/sidelight/token"} in container["env"]
+
+
+def test_a_sidecar_has_no_token_where_everybody_may_write(helm, service_chart):
+    flags = (
+        "--set",
+        "sidelight.sidecar.tokenSecret=",
+        "--set",
+        "sidelight.sidecar.serviceAccountToken.enabled=false",
+    )
+    pod = _pod_of(helm("template", "x", service_chart, *CLUSTER, *flags).stdout)
+    assert [volume["name"] for volume in pod["volumes"]] == ["sidelight"]
+    assert "SIDELIGHT_TOKEN_FILE" not in str(pod)
+
+
 def test_the_sidecar_has_a_memory_limit_and_no_cpu_limit():
     assert set(_container("sidecar", "sidelight")["resources"]["limits"]) == {"memory"}
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "sidecar"])
-def test_the_collector_runs_without_root_capabilities_or_a_token_of_the_cluster(mode):
-    pod = _pod(mode)
-    context = _container(mode, "collector")["securityContext"]
+@pytest.mark.parametrize(("mode", "part"), PARTS)
+def test_the_collector_runs_without_root_and_capabilities(mode, part):
+    pod = _pod(mode, part)
+    context = _container(mode, part)["securityContext"]
     assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["automountServiceAccountToken"] is False
     assert context["capabilities"] == {"drop": ["ALL"]}
     assert context["readOnlyRootFilesystem"] is True
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_variable_the_chart_sets_is_a_setting_of_the_program(mode):
-    program, settings = ("sidelight", Sidecar) if mode == "sidecar" else ("collector", Collector)
-    known = {variable(field) for field in dataclasses.fields(settings)}
-    given = {entry["name"] for entry in _container(mode, program)["env"]}
+@pytest.mark.parametrize(("mode", "part"), PARTS)
+def test_a_token_of_the_cluster_is_there_only_where_the_cluster_is_asked(mode, part):
+    asks = any(entry["name"] == "SIDELIGHT_KUBERNETES" for entry in _container(mode, part)["env"])
+    assert _pod(mode, part)["automountServiceAccountToken"] is asks
+
+
+@pytest.mark.parametrize(("mode", "part"), [*PARTS, *((mode, "sidelight") for mode in SIDECARS)])
+def test_every_variable_the_chart_sets_is_a_setting_of_the_program(mode, part):
+    known = {variable(field) for field in dataclasses.fields(Sidecar if part == "sidelight" else Collector)}
+    given = [entry["name"] for entry in _container(mode, part)["env"]]
     assert {name for name in given if name.startswith("SIDELIGHT_")} <= known
+    assert len(given) == len(set(given))
+
+
+@pytest.mark.parametrize(("mode", "part"), PARTS)
+def test_the_program_takes_the_settings_that_the_chart_gives_it(mode, part):
+    environment = {entry["name"]: entry["value"] for entry in _container(mode, part)["env"]}
+    settings = parse(Collector, "collector", "", [], environment)
+    compacts_elsewhere = any(name == "compactor" for other, name in PARTS if other == mode)
+    assert settings.role == ("compactor" if part == "compactor" else "serve" if compacts_elsewhere else "all")
 
 
 def test_the_region_reaches_the_client_of_s3(monkeypatch):
@@ -147,15 +296,18 @@ def _texts(directory: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.yaml")}
 
 
-def _pod(mode: str) -> dict[str, Any]:
-    return _pod_of((RENDERED / f"{mode}.yaml").read_text(encoding="utf-8"))
+def _pod(mode: str, part: str = "") -> dict[str, Any]:
+    return _pod_of((RENDERED / f"{mode}.yaml").read_text(encoding="utf-8"), part)
 
 
-def _pod_of(text: str) -> dict[str, Any]:
-    [deployment] = [document for document in yaml.safe_load_all(text) if document["kind"] == "Deployment"]
+def _pod_of(text: str, part: str = "") -> dict[str, Any]:
+    deployments = [document for document in yaml.safe_load_all(text) if document["kind"] == "Deployment"]
+    [deployment] = [one for one in deployments if one["metadata"]["name"].endswith(part)]
     return deployment["spec"]["template"]["spec"]
 
 
 def _container(mode: str, name: str) -> dict[str, Any]:
-    [container] = [container for container in _pod(mode)["containers"] if container["name"] == name]
+    pod = _pod(mode, "" if name == "sidelight" else name)
+    containers = [*pod["containers"], *pod.get("initContainers", [])]
+    [container] = [container for container in containers if container["name"] == name]
     return container

@@ -1,20 +1,51 @@
-{{/* The collector's name, one per release. */}}
+{{/* The collector's name, one per release; also that of its service account, Service and claim. */}}
 {{- define "sidelight.collector.name" -}}
-{{ printf "%s-sidelight-collector" .Release.Name | replace "sidelight-sidelight" "sidelight" | trunc 63 | trimSuffix "-" }}
+{{- include "sidelight.name" (dict "root" . "part" "collector") }}
 {{- end }}
 
-{{/* What selects the collector's pods: never changes over a release's life. */}}
-{{- define "sidelight.collector.selector" -}}
+{{/* `part` of a release by name: RELEASE-sidelight-PART, and no "sidelight-sidelight". */}}
+{{- define "sidelight.name" -}}
+{{- $base := .root.Values.fullnameOverride | default (printf "%s-sidelight" .root.Release.Name | replace "sidelight-sidelight" "sidelight") }}
+{{- printf "%s-%s" ($base | trunc (sub 62 (len .part) | int) | trimSuffix "-") .part }}
+{{- end }}
+
+{{/* What selects the pods of `part`: never changes over a release's life. */}}
+{{- define "sidelight.selector" -}}
 app.kubernetes.io/name: sidelight
-app.kubernetes.io/component: collector
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end }}
+
+{{- define "sidelight.labels" -}}
+{{ include "sidelight.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "sidelight.collector.selector" -}}
+{{ include "sidelight.selector" (dict "root" . "part" "collector") }}
 {{- end }}
 
 {{- define "sidelight.collector.labels" -}}
-{{ include "sidelight.collector.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{ include "sidelight.labels" (dict "root" . "part" "collector") }}
+{{- end }}
+
+{{/* The name of the service account of collectors and compactors. */}}
+{{- define "sidelight.collector.serviceAccountName" -}}
+{{ .Values.collector.serviceAccount.name | default (include "sidelight.collector.name" .) }}
+{{- end }}
+
+{{/* `image` with its digest, its tag, or the chart's appVersion. */}}
+{{- define "sidelight.image" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ .image.tag | default .chart.AppVersion }}
+{{- end }}
 {{- end }}
 
 {{/*

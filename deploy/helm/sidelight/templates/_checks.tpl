@@ -1,0 +1,45 @@
+{{/* Values that each may be right and cannot work together: each refusal says what to set. */}}
+{{- define "sidelight.checks" -}}
+{{- with .Values.collector }}
+{{- $directory := eq .store.kind "directory" }}
+{{- if and $directory (gt (int .replicas) 1) }}
+{{- fail "collector.replicas: a directory store has one collector; set collector.store.kind to s3 for more" }}
+{{- end }}
+{{- if and $directory .autoscaling.enabled }}
+{{- fail "collector.autoscaling: a directory store has one collector; set collector.store.kind to s3 for more" }}
+{{- end }}
+{{- if and $directory $.Values.compactor.enabled }}
+{{- fail "compactor.enabled: with a directory store the collector compacts itself; set collector.store.kind to s3" }}
+{{- end }}
+{{- if and .autoscaling.enabled (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) }}
+{{- fail "collector.autoscaling.minReplicas is above maxReplicas" }}
+{{- end }}
+{{- if and .autoscaling.enabled (not (or .autoscaling.targetCPUUtilizationPercentage .autoscaling.targetMemoryUtilizationPercentage)) }}
+{{- fail "collector.autoscaling: give a target, as targetCPUUtilizationPercentage=75" }}
+{{- end }}
+{{- if and (not $directory) (not .store.s3.url) }}
+{{- fail "collector.store.s3.url: an S3 store needs its url, s3://bucket/prefix" }}
+{{- end }}
+{{- if and .store.s3.caBundle.configMap .store.s3.caBundle.secret }}
+{{- fail "collector.store.s3.caBundle: name a configMap or a secret, not both" }}
+{{- end }}
+{{- if and .store.s3.credentialsSecret .store.s3.webIdentity.roleArn }}
+{{- fail "collector.store.s3: credentialsSecret would hide webIdentity.roleArn from the SDK; give one of them" }}
+{{- end }}
+{{- if not (or .auth.writeTokensSecret .auth.allowAnonymousWrites $.Values.kubernetes.identity) }}
+{{- fail "collector.auth.writeTokensSecret: name a Secret with the tokens that may write (or set kubernetes.identity, or collector.auth.allowAnonymousWrites)" }}
+{{- end }}
+{{- if and .auth.writeTokensSecret .auth.allowAnonymousWrites }}
+{{- fail "collector.auth: writeTokensSecret means nothing with allowAnonymousWrites; give one of them" }}
+{{- end }}
+{{- if and .ingress.enabled (not .ingress.hosts) }}
+{{- fail "collector.ingress.hosts: name the hosts it answers to" }}
+{{- end }}
+{{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}
+{{- fail "collector.httpRoute.parentRefs: name the Gateway it is attached to" }}
+{{- end }}
+{{- if and (not .serviceAccount.create) (not .serviceAccount.name) }}
+{{- fail "collector.serviceAccount.name: name the service account, for none is created" }}
+{{- end }}
+{{- end }}
+{{- end }}

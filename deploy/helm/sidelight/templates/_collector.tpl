@@ -1,0 +1,280 @@
+{{/*
+The pod template of collectors and compactors, which are one program in two roles: `part` is collector or compactor.
+A compactor takes no windows and answers nobody, so it has no tokens.
+*/}}
+{{- define "sidelight.collector.template" -}}
+{{- $root := .root }}
+{{- $part := .part }}
+{{- $serves := eq .part "collector" }}
+{{- $own := index $root.Values .part }}
+{{- with $root.Values.collector }}
+{{- $directory := eq .store.kind "directory" }}
+{{- $s3 := ternary dict .store.s3 $directory }}
+{{- $ca := dig "caBundle" "configMap" "" $s3 | default (dig "caBundle" "secret" "" $s3) }}
+{{- $role := dig "webIdentity" "roleArn" "" $s3 }}
+{{- $asks := and $serves (or $root.Values.kubernetes.identity $root.Values.kubernetes.discovery $root.Values.kubernetes.attach) }}
+{{- $settings := .settings | default dict }}
+{{- if not $serves }}
+{{- $settings = merge (dict) ($own.settings | default dict) (omit $settings "workers") }}
+{{- end }}
+{{- $shutdown := get $settings "shutdown_seconds" | default 30 | float64 | ceil | int }}
+metadata:
+  {{- with .podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  labels:
+    {{- include "sidelight.labels" (dict "root" $root "part" $part) | nindent 4 }}
+    {{- with .podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "sidelight.collector.serviceAccountName" $root }}
+  automountServiceAccountToken: {{ $asks }}
+  enableServiceLinks: false
+  {{- with $root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  # what requests and the last segment may take, and a while for endpoints to forget the pod
+  terminationGracePeriodSeconds: {{ add $shutdown 15 }}
+  securityContext:
+    {{- toYaml .podSecurityContext | nindent 4 }}
+  containers:
+    - name: {{ $part }}
+      image: {{ include "sidelight.image" (dict "image" .image "chart" $root.Chart) | quote }}
+      imagePullPolicy: {{ .image.pullPolicy }}
+      args:
+        - collector
+      env:
+        {{- if not $serves }}
+        - name: SIDELIGHT_ROLE
+          value: compactor
+        {{- else if $root.Values.compactor.enabled }}
+        - name: SIDELIGHT_ROLE
+          value: serve
+        {{- end }}
+        - name: SIDELIGHT_LISTEN
+          value: 0.0.0.0:8080
+        {{- with .pathPrefix }}
+        - name: SIDELIGHT_PATH_PREFIX
+          value: {{ . | quote }}
+        {{- end }}
+        - name: SIDELIGHT_STORE
+          value: {{ ternary "/var/lib/sidelight" .store.s3.url $directory | quote }}
+        {{- with $s3.region }}
+        - name: AWS_DEFAULT_REGION
+          value: {{ . | quote }}
+        {{- end }}
+        {{- with $s3.endpoint }}
+        - name: SIDELIGHT_S3_ENDPOINT
+          value: {{ . | quote }}
+        {{- end }}
+        {{- if $ca }}
+        - name: AWS_CA_BUNDLE
+          value: /etc/sidelight/s3/{{ .store.s3.caBundle.key }}
+        {{- end }}
+        {{- if $role }}
+        - name: AWS_ROLE_ARN
+          value: {{ $role | quote }}
+        - name: AWS_WEB_IDENTITY_TOKEN_FILE
+          value: /var/run/secrets/s3/token
+        {{- end }}
+        {{- if $asks }}
+        - name: SIDELIGHT_KUBERNETES
+          value: in-cluster
+        - name: SIDELIGHT_KUBERNETES_AUDIENCE
+          value: {{ $root.Values.kubernetes.audience | quote }}
+        {{- end }}
+        {{- if $serves }}
+        {{- if .auth.writeTokensSecret }}
+        - name: SIDELIGHT_WRITE_TOKENS_FILE
+          value: /etc/sidelight/write/tokens
+        {{- end }}
+        {{- if .auth.allowAnonymousWrites }}
+        - name: SIDELIGHT_ALLOW_ANONYMOUS_WRITES
+          value: "true"
+        {{- end }}
+        {{- if .auth.readTokensSecret }}
+        - name: SIDELIGHT_READ_TOKENS_FILE
+          value: /etc/sidelight/read/tokens
+        {{- end }}
+        {{- if .auth.captureTokensSecret }}
+        - name: SIDELIGHT_CAPTURE_TOKENS_FILE
+          value: /etc/sidelight/capture/tokens
+        {{- end }}
+        {{- if .cache.enabled }}
+        - name: SIDELIGHT_CACHE_DIR
+          value: /var/cache/sidelight
+        - name: SIDELIGHT_CACHE_DISK_BYTES
+          value: {{ .cache.bytes | quote }}
+        {{- end }}
+        {{- end }}
+        {{- $taken := list "allow_anonymous_writes" "cache_dir" "cache_disk_bytes" "capture_tokens_file" "listen" "path_prefix" "read_tokens_file" "role" "s3_endpoint" "store" "write_tokens_file" }}
+        {{- with $settings }}
+        {{- include "sidelight.settings" (dict "given" . "own" $taken "at" $part) | trim | nindent 8 }}
+        {{- end }}
+        {{- with .extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- if or $s3.credentialsSecret .extraEnvFrom }}
+      envFrom:
+        {{- with $s3.credentialsSecret }}
+        - secretRef:
+            name: {{ . }}
+        {{- end }}
+        {{- with .extraEnvFrom }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      ports:
+        - name: http
+          containerPort: 8080
+      # a collector reads what it stored since yesterday before it listens
+      startupProbe:
+        httpGet:
+          path: {{ .pathPrefix }}/livez
+          port: http
+        periodSeconds: 2
+        timeoutSeconds: 5
+        failureThreshold: 150
+      livenessProbe:
+        httpGet:
+          path: {{ .pathPrefix }}/livez
+          port: http
+        timeoutSeconds: 5
+      readinessProbe:
+        httpGet:
+          path: {{ .pathPrefix }}/readyz
+          port: http
+        timeoutSeconds: 5
+      {{- if $serves }}
+      # so long new connections still come, after the pod was told to end
+      lifecycle:
+        preStop:
+          exec:
+            command: [sleep, "5"]
+      {{- end }}
+      resources:
+        {{- toYaml $own.resources | nindent 8 }}
+      securityContext:
+        {{- toYaml .securityContext | nindent 8 }}
+      volumeMounts:
+        - name: tmp
+          mountPath: /tmp
+        {{- if $directory }}
+        - name: store
+          mountPath: /var/lib/sidelight
+        {{- end }}
+        {{- if $ca }}
+        - name: s3-ca
+          mountPath: /etc/sidelight/s3
+          readOnly: true
+        {{- end }}
+        {{- if $role }}
+        - name: s3-token
+          mountPath: /var/run/secrets/s3
+          readOnly: true
+        {{- end }}
+        {{- if $serves }}
+        {{- range $for, $secret := include "sidelight.collector.secrets" $root | fromYaml }}
+        - name: {{ $for }}-tokens
+          mountPath: /etc/sidelight/{{ $for }}
+          readOnly: true
+        {{- end }}
+        {{- if .cache.enabled }}
+        - name: cache
+          mountPath: /var/cache/sidelight
+        {{- end }}
+        {{- end }}
+        {{- with .extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- if $serves }}
+    {{- with .extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- end }}
+  volumes:
+    - name: tmp
+      emptyDir: {}
+    {{- if $directory }}
+    - name: store
+      persistentVolumeClaim:
+        claimName: {{ .store.directory.existingClaim | default (include "sidelight.collector.name" $root) }}
+    {{- end }}
+    {{- if $ca }}
+    - name: s3-ca
+      {{- if .store.s3.caBundle.configMap }}
+      configMap:
+        name: {{ $ca }}
+      {{- else }}
+      secret:
+        secretName: {{ $ca }}
+        defaultMode: 0440
+      {{- end }}
+    {{- end }}
+    {{- if $role }}
+    - name: s3-token
+      projected:
+        sources:
+          - serviceAccountToken:
+              path: token
+              audience: {{ .store.s3.webIdentity.audience }}
+              expirationSeconds: 3600
+    {{- end }}
+    {{- if $serves }}
+    {{- range $for, $secret := include "sidelight.collector.secrets" $root | fromYaml }}
+    - name: {{ $for }}-tokens
+      secret:
+        secretName: {{ $secret }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if .cache.enabled }}
+    - name: cache
+      emptyDir:
+        sizeLimit: {{ .cache.sizeLimit }}
+    {{- end }}
+    {{- end }}
+    {{- with .extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- $selector := dict "matchLabels" (include "sidelight.selector" (dict "root" $root "part" $part) | fromYaml) }}
+    {{- range . }}
+    {{- toYaml (list (set (deepCopy .) "labelSelector" (.labelSelector | default $selector))) | nindent 4 }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The Secrets with tokens that are given, by what they are for. */}}
+{{- define "sidelight.collector.secrets" -}}
+{{- with .Values.collector.auth }}
+{{- with .writeTokensSecret }}
+write: {{ . }}
+{{- end }}
+{{- with .readTokensSecret }}
+read: {{ . }}
+{{- end }}
+{{- with .captureTokensSecret }}
+capture: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}

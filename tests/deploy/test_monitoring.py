@@ -1,0 +1,211 @@
+"""The alerts and the dashboard name metrics that the programs expose, and alerts fire when they should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry, Metric
+
+from sidelight.collector.metrics import Metrics as Collector
+from sidelight.sidecar.metrics import Metrics as Sidecar
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "helm" / "sidelight"
+RENDERED = ROOT / "deploy" / "helm" / "rendered"
+TARGET = {"namespace", "pod", "workload"}
+"""What a scrape adds to every series: the monitors of the chart see to it."""
+SHOP = 'namespace="shop",workload="checkout",pod="checkout-1"'
+HERE = 'namespace="profiling",pod="collector-1"'
+
+ALERTS = {
+    "SidelightSamplesLost": {f"sidelight_sidecar_spool_dropped_samples_total{{{SHOP}}}": "0x10 100+10x50"},
+    "SidelightWindowsRefused": {
+        f'sidelight_sidecar_refused_windows_total{{{SHOP},reason="too_old"}}': "_x50 1x10"
+    },
+    "SidelightWorkloadSilent": {
+        f"sidelight_sidecar_last_shipped_timestamp_seconds{{{SHOP}}}": "0x60",
+        f"sidelight_sidecar_processes{{{SHOP}}}": "2x60",
+    },
+    "SidelightPermissionMissing": {
+        f'sidelight_sidecar_attach_failures_total{{{SHOP},reason="ptrace_denied"}}': "1+1x60"
+    },
+    "SidelightNothingArrives": {f"sidelight_last_ingest_timestamp_seconds{{{HERE}}}": "60x60"},
+    "SidelightCollectorAway": {f"sidelight_sidecar_sessions{{{SHOP}}}": "1x60"},
+    "SidelightSpoolFills": {f"sidelight_sidecar_spool_bytes{{{SHOP}}}": "250000000x60"},
+    "SidelightNotDelivering": {
+        f"sidelight_sidecar_last_shipped_timestamp_seconds{{{SHOP}}}": "60x60",
+        f"sidelight_sidecar_spool_windows{{{SHOP}}}": "0+1x60",
+    },
+    "SidelightLoopLate": {
+        f'sidelight_loop_late_seconds_bucket{{{HERE},le="1"}}': "0x60",
+        f'sidelight_loop_late_seconds_bucket{{{HERE},le="5"}}': "0+10x60",
+        f'sidelight_loop_late_seconds_bucket{{{HERE},le="+Inf"}}': "0+10x60",
+    },
+    "SidelightWindowsMissed": {f"sidelight_sidecar_missed_slots_total{{{SHOP}}}": "0+1x60"},
+    "SidelightSamplingReduced": {
+        f'sidelight_sidecar_reduced_processes{{{SHOP},reason="cpu"}}': "1x90",
+        f'sidelight_sidecar_reduced_processes{{{SHOP},reason="paused"}}': "1x90",
+    },
+    "SidelightOverheadCpu": {f"sidelight_sidecar_sampler_cpu_ratio{{{SHOP}}}": "0.05x60"},
+    "SidelightOverheadStops": {f"sidelight_sidecar_stopped_ratio{{{SHOP}}}": "0.05x60"},
+    "SidelightThrottled": {f"sidelight_sidecar_throttled_seconds_total{{{SHOP}}}": "0+1x60"},
+    "SidelightTargetWasStopped": {f'sidelight_sidecar_guard_total{{{SHOP},outcome="resumed"}}': "_x50 1x10"},
+    "SidelightStoreFails": {f'sidelight_store_errors_total{{{HERE},operation="put"}}': "_x50 1x10"},
+    "SidelightOverloaded": {f'sidelight_refusals_total{{{HERE},reason="overloaded"}}': "0+1x60"},
+    "SidelightNothingCompacted": {
+        f"sidelight_segments_written_total{{{HERE}}}": "0+10x90",
+        f"sidelight_compaction_seconds_count{{{HERE}}}": "0x90",
+    },
+    "SidelightCompactionFails": {f"sidelight_compaction_errors_total{{{HERE}}}": "0+1x60"},
+    "SidelightRetentionFails": {f"sidelight_retention_errors_total{{{HERE}}}": "0+1x60"},
+    "SidelightWorkerDied": {f"sidelight_worker_deaths_total{{{HERE}}}": "0+1x60"},
+}
+"""For each alert, series by the minute that it is there for; the last minute is the one that is looked at."""
+
+WELL = {
+    f"sidelight_sidecar_last_shipped_timestamp_seconds{{{SHOP}}}": "0+60x90",
+    f"sidelight_sidecar_processes{{{SHOP}}}": "2x90",
+    f"sidelight_sidecar_spool_windows{{{SHOP}}}": "1x90",
+    f"sidelight_sidecar_spool_bytes{{{SHOP}}}": "100000x90",
+    f'sidelight_sidecar_refused_windows_total{{{SHOP},reason="too_old"}}': "3x90",
+    f"sidelight_sidecar_sampler_cpu_ratio{{{SHOP}}}": "0.009x90",
+    f"sidelight_sidecar_stopped_ratio{{{SHOP}}}": "0.009x90",
+    f"sidelight_last_ingest_timestamp_seconds{{{HERE}}}": "0+60x90",
+    f'sidelight_build{{{HERE},version="1"}}': "1x90",
+    f"sidelight_segments_written_total{{{HERE}}}": "0+60x90",
+    f"sidelight_compaction_seconds_count{{{HERE}}}": "0+1x90",
+    f'sidelight_store_errors_total{{{HERE},operation="put"}}': "1x90",
+    f'sidelight_loop_late_seconds_bucket{{{HERE},le="0.1"}}': "0+100x90",
+    f'sidelight_loop_late_seconds_bucket{{{HERE},le="+Inf"}}': "0+100x90",
+}
+"""An installation with which nothing is wrong: what failed once failed long ago."""
+
+
+def exposed() -> dict[str, set[str]]:
+    """The series of both programs: name to labels, as a scrape of them has."""
+    found: dict[str, set[str]] = {}
+    for metrics in (Collector(), Sidecar()):
+        registry: CollectorRegistry = metrics.registry
+        for metric in registry.collect():
+            labels = _labels(registry, metric)
+            for suffix in {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(
+                metric.type, ("",)
+            ):
+                found[metric.name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
+    return found
+
+
+def _labels(registry: CollectorRegistry, metric: Metric) -> set[str]:
+    [declared] = {
+        collector for collector, names in registry._collector_to_names.items() if metric.name in names
+    }
+    return set(getattr(declared, "_labelnames", ()))
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in _rule_resource()["spec"]["groups"] for rule in group["rules"]]
+
+
+def _rule_resource() -> dict[str, Any]:
+    documents = yaml.safe_load_all((RENDERED / "ha.yaml").read_text(encoding="utf-8"))
+    [resource] = [one for one in documents if one["kind"] == "PrometheusRule"]
+    return resource
+
+
+def panels() -> list[dict[str, Any]]:
+    return json.loads((CHART / "dashboard.json").read_text(encoding="utf-8"))["panels"]
+
+
+def test_every_alert_reads_metrics_that_there_are(promrules):
+    _check(promrules, {rule["alert"]: rule["expr"] for rule in rules()})
+
+
+def test_every_panel_reads_metrics_that_there_are(promrules):
+    _check(
+        promrules,
+        {
+            f"{panel['title']} {target['refId']}": target["expr"].replace("$__rate_interval", "5m")
+            for panel in panels()
+            for target in panel.get("targets", [])
+        },
+    )
+
+
+def _check(promrules, expressions: dict[str, str]) -> None:
+    known = exposed()
+    assert len(expressions) > 10
+    for name, read in zip(expressions, promrules({"expressions": list(expressions.values())}), strict=True):
+        assert "error" not in read, (name, read)
+        assert read["metrics"], name
+        for metric, labels in read["metrics"].items():
+            assert metric in known, f"{name}: no program has {metric}"
+            assert set(labels) <= known[metric] | TARGET, f"{name}: {metric} has no such label"
+            assert set(read["groups"]) <= known[metric] | TARGET, f"{name}: {metric} has no such label"
+
+
+def test_a_metric_that_is_gone_and_a_label_that_never_was_are_found(promrules):
+    [read] = promrules({"expressions": ['sum(rate(sidelight_gone_total{colour="red"}[5m]))']})
+    assert read["metrics"] == {"sidelight_gone_total": ["colour"]}
+    assert "sidelight_gone_total" not in exposed()
+    [broken] = promrules({"expressions": ["sum(rate(sidelight_gone_total[5m])"]})
+    assert "unclosed left parenthesis" in broken["error"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("rules") / "rules.yaml"
+    path.write_text(yaml.safe_dump(_rule_resource()["spec"]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("alert", [rule["alert"] for rule in rules()])
+def test_an_alert_fires_when_it_should(alert, file, promrules):
+    firing = _play(promrules, file, ALERTS[alert], minutes=89 if "x90" in str(ALERTS[alert]) else 60)
+    assert alert in [one["labels"]["alertname"] for one in firing]
+    [fired] = [one for one in firing if one["labels"]["alertname"] == alert]
+    assert fired["labels"]["team"] == "platform"
+    assert "<no value>" not in str(fired["annotations"])
+    assert "//" not in fired["annotations"]["summary"]
+
+
+def test_no_alert_fires_when_all_is_well(file, promrules):
+    assert _play(promrules, file, WELL, minutes=89) == []
+
+
+def _play(promrules, file: Path, series: dict[str, str], *, minutes: int) -> list[dict[str, Any]]:
+    text = "\n".join(["load 1m", *(f"  {name} {values}" for name, values in series.items())])
+    return promrules({"rules": str(file), "series": text, "until": f"{minutes}m"})
+
+
+def test_every_alert_is_told_apart_by_how_bad_it_is():
+    assert {rule["labels"]["severity"] for rule in rules()} == {"info", "warning", "critical"}
+
+
+def test_every_alert_points_to_a_section_that_is_there():
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    titles = {
+        line.lstrip("# ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("#")
+    }
+    for rule in rules():
+        path, _, section = rule["annotations"]["runbook_url"].partition("#")
+        assert path == "docs/operations.md"
+        assert section in titles
+
+
+def test_no_two_panels_of_the_dashboard_lie_on_each_other():
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in panels()}) == len(panels())
