@@ -38,7 +38,7 @@ def service_of(pod: Pod, owner: Owner | None = None) -> str:
     """The service a pod runs, never empty for a pod with a container; `owner` where it is known better."""
     labels, owned = _texts(pod, "metadata", "labels"), owner or owner_of(pod)
     found = (
-        _of_sidecar(pod, "SIDELIGHT_SERVICE"),
+        _of_sidecar(pod, "service"),
         _texts(pod, "metadata", "annotations").get(words.SERVICE, ""),
         labels.get(words.APP_NAME, ""),
         labels.get("app", ""),
@@ -53,7 +53,7 @@ def version_of(pod: Pod) -> str:
     labels, container = _texts(pod, "metadata", "labels"), watched_container(pod)
     image = next((_text(one, "image") for one in _containers(pod) if _text(one, "name") == container), "")
     found = (
-        _of_sidecar(pod, "SIDELIGHT_VERSION"),
+        _of_sidecar(pod, "version"),
         _texts(pod, "metadata", "annotations").get(words.VERSION, ""),
         labels.get(words.APP_VERSION, ""),
         labels.get("version", ""),
@@ -105,11 +105,17 @@ def image_digest(image: str) -> str:
     return found[1][:DIGEST_DIGITS] if found else ""
 
 
-def _of_sidecar(pod: Pod, variable: str) -> str:
-    """What a variable of the sidecar's container is set to, as far as the pod alone tells."""
+def _of_sidecar(pod: Pod, setting: str) -> str:
+    """What the sidecar's container is told, by flag or by variable, as far as the pod alone tells."""
+    flag, variable = f"--{setting}", f"SIDELIGHT_{setting.upper()}"
     for container in _containers(pod):
         if not words.is_sidecar(_text(container, "name")):
             continue
+        given = [one for name in ("command", "args") for one in _words(container, name)]
+        for at, word in enumerate(given):
+            name, equals, value = word.partition("=")
+            if name == flag and (value := value if equals else "".join(given[at + 1 : at + 2])):
+                return "" if "$(" in value else value
         for one in reversed(_list(container, "env")):
             if one.get("name") == variable and (value := _value(pod, one)):
                 return value
@@ -159,6 +165,11 @@ def _texts(value: Mapping[str, Any], *path: str) -> Mapping[str, str]:
 def _list(value: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
     found = _mapping(value, *path[:-1]).get(path[-1])
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def _words(value: Mapping[str, Any], name: str) -> list[str]:
+    found = value.get(name)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_SIDECARS: Final = 1000
+Sender = tuple[str, ...]
+"""Pod and service, and the namespace where it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,12 @@ class SidecarSeen:
     pod: str
     service: str
     last_seen_ns: int
+    namespace: str = ""
+
+
+def whole(sender: Sender) -> Sender:
+    """A sender with a namespace, if only the empty one."""
+    return (*sender, "")[:3]
 
 
 class Activity:
@@ -26,20 +34,20 @@ class Activity:
     def __init__(self, max_sidecars: int = MAX_SIDECARS) -> None:
         self._lock = threading.Lock()
         self._max_sidecars = max_sidecars
-        self._sidecars: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._sidecars: OrderedDict[Sender, int] = OrderedDict()
         self._windows = 0
         self._last_ingest_ns: int | None = None
 
-    def acknowledged(self, senders: Iterable[tuple[str, str]], now_ns: int) -> None:
-        """Windows became durable, one from each of these (pod, service)."""
+    def acknowledged(self, senders: Iterable[Sender], now_ns: int) -> None:
+        """Windows became durable, one from each of these."""
         with self._lock:
             for sender in senders:
                 self._windows += 1
                 self._last_ingest_ns = now_ns
                 self._saw(sender, now_ns)
 
-    def add(self, windows: int, last_ns: int | None, senders: Mapping[tuple[str, str], int]) -> None:
-        """What another process of the same collector tells; of each (pod, service) when it was last seen."""
+    def add(self, windows: int, last_ns: int | None, senders: Mapping[Sender, int]) -> None:
+        """What another process of the same collector tells; of each sender when it was last seen."""
         with self._lock:
             self._windows += windows
             self._last_ingest_ns = max(self._last_ingest_ns or 0, last_ns or 0) or None
@@ -67,10 +75,11 @@ class Activity:
     def sidecars(self) -> list[SidecarSeen]:
         """Who shipped windows, the latest first."""
         with self._lock:
-            seen = [SidecarSeen(pod, service, at) for (pod, service), at in self._sidecars.items()]
-        return seen[::-1]
+            seen = list(self._sidecars.items())
+        return [SidecarSeen(pod, service, at, space) for (pod, service, space), at in seen[::-1]]
 
-    def _saw(self, sender: tuple[str, str], now_ns: int) -> None:
+    def _saw(self, sender: Sender, now_ns: int) -> None:
+        sender = whole(sender)
         self._sidecars[sender] = now_ns
         self._sidecars.move_to_end(sender)
         if len(self._sidecars) > self._max_sidecars:

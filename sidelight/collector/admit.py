@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -13,6 +13,7 @@ from sidelight.collector import parsing
 from sidelight.collector.store.hashed import HashedWindow, named
 from sidelight.collector.times import parse_time
 from sidelight.collector.unpack import unpack
+from sidelight.collector.writers import Writer
 from sidelight.stacks.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
 from sidelight.stacks.labels import Labels
 from sidelight.stacks.window import Limits, Quality, Window, is_window_id
@@ -54,6 +55,8 @@ class Arrival:
     encoding: str
     query: Mapping[str, str]
     now_ns: int
+    writer: Writer | None = None
+    """The pod that sends, where the cluster vouches for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +82,25 @@ def admit(arrival: Arrival, rules: Admission) -> Admitted:
     held_bytes = max(len(text), LINE_BYTES * text.count(b"\n"))
     if held_bytes > rules.max_body_bytes:
         raise too_many_lines(rules.max_body_bytes)
+    writer, limits = arrival.writer, rules.limits
+    if writer is not None:
+        limits = replace(limits, labels=replace(limits.labels, nameless=True))
     if "service" in arrival.query or text.lstrip()[:1] != b"#":
-        windows = [_folded(text, arrival.query, arrival.now_ns, rules.limits)]
+        windows = [_folded(text, arrival.query, arrival.now_ns, limits)]
     else:
-        windows = parsing.windows(text, rules.limits)
+        windows = parsing.windows(text, limits)
     if not windows:
         raise BadHeader(1, "the body holds no window")
+    if writer is not None:
+        windows = [bound(row, writer) for row in windows]
     for row in windows:
         check_clock(row.window, arrival.now_ns, rules)
     return Admitted(windows, len(text), held_bytes)
+
+
+def bound(row: HashedWindow, writer: Writer) -> HashedWindow:
+    """The window with the labels of its writer; its digest stays that of what was sent. Raises NotYours."""
+    return replace(row, window=replace(row.window, labels=writer.bound(row.window.labels)))
 
 
 def too_many_lines(max_bytes: int) -> LimitExceeded:
@@ -118,7 +131,7 @@ def check_clock(window: Window, now_ns: int, rules: Admission) -> None:
 
 def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) -> HashedWindow:
     counted = parsing.profile(text, limits)
-    if "service" not in query:
+    if "service" not in query and not limits.labels.nameless:
         raise BadLabel(
             "the label `service` is missing",
             hint="Add ?service=NAME to the URL, or begin the body with a window's header.",

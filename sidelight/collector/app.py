@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from sidelight import __version__
-from sidelight.collector.door import Tokens, middlewares, refusal
+from sidelight.collector.door import Guard, Tokens, middlewares, refusal
 from sidelight.collector.flusher import ShuttingDown
 from sidelight.collector.metrics import Metrics
 
 
 @dataclass(slots=True)
 class Readiness:
-    """Whether new requests should come here; false while the collector shuts down."""
+    """Whether new requests should come here; false while the collector shuts down.
+
+    `problems` tells what does not work and keeps no request from being answered, a line each.
+    """
 
     ready: bool = True
+    problems: Callable[[], Sequence[str]] = lambda: ()
 
 
 def build_app(
     routes: Iterable[web.AbstractRouteDef],
     metrics: Metrics,
-    tokens: Tokens,
+    guard: Guard | Tokens,
     readiness: Readiness,
     *,
     path_prefix: str = "",
@@ -35,7 +39,9 @@ def build_app(
     The three are served without the prefix as well: those who ask for them come without a proxy. Every
     answer of the API, refusals too, names `build`: pages that were made for another one offer to reload.
     """
-    app = web.Application(middlewares=middlewares(metrics, tokens, path_prefix))
+    if isinstance(guard, Tokens):
+        guard = Guard(guard)
+    app = web.Application(middlewares=middlewares(metrics, guard, path_prefix))
     api = f"{path_prefix}/api/"
 
     async def name_build(request: web.Request, response: web.StreamResponse) -> None:
@@ -55,7 +61,9 @@ def _probes(metrics: Metrics, readiness: Readiness) -> list[web.RouteDef]:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n") if readiness.ready else refusal(ShuttingDown())
+        if not readiness.ready:
+            return refusal(ShuttingDown())
+        return web.Response(text="".join(f"{line}\n" for line in ("ok", *readiness.problems())))
 
     async def published(_: web.Request) -> web.Response:
         text = await asyncio.to_thread(metrics.text)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hmac
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sidelight.collector.metrics import Metrics
+from sidelight.collector.readers import Reader, Readers
+from sidelight.collector.writers import Writer
 from sidelight.settings import BadSetting
 from sidelight.stacks.errors import Reason, SidelightError
 
@@ -25,6 +27,11 @@ _log = structlog.get_logger()
 STATUS: Final = {
     Reason.UNAUTHORIZED: 401,
     Reason.FORBIDDEN: 403,
+    Reason.WRONG_NAMESPACE: 403,
+    Reason.WRONG_POD: 403,
+    Reason.WRONG_SERVICE: 403,
+    Reason.NO_POD: 403,
+    Reason.NO_NAMESPACES: 403,
     Reason.NOT_FOUND: 404,
     Reason.UI_MISSING: 404,
     Reason.METHOD_NOT_ALLOWED: 405,
@@ -45,6 +52,8 @@ STATUS: Final = {
     Reason.STORE_UNAVAILABLE: 503,
     Reason.STORE_FORMAT: 503,
     Reason.ENGINE_UNAVAILABLE: 503,
+    Reason.CLUSTER_UNAVAILABLE: 503,
+    Reason.CLUSTER_DENIED: 503,
     Reason.SHUTTING_DOWN: 503,
     Reason.QUERY_TIMEOUT: 503,
 }
@@ -57,6 +66,8 @@ RETRY_AFTER_SECONDS: Final = {
     Reason.STORE_UNAVAILABLE: 5,
     Reason.STORE_FORMAT: 60,
     Reason.ENGINE_UNAVAILABLE: 5,
+    Reason.CLUSTER_UNAVAILABLE: 5,
+    Reason.CLUSTER_DENIED: 30,
 }
 
 
@@ -92,27 +103,133 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Who may do what: bearer tokens, or None where anybody may; none at all where nobody may."""
+    """Who may do what: bearer tokens, or None where anybody may; none at all where nobody may.
+
+    `names` says what tokens are called, where they are.
+    """
 
     write: tuple[str, ...] | None = None
     read: tuple[str, ...] | None = None
     capture: tuple[str, ...] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    capture_apart: bool = False
+    """Whether captures have tokens of their own."""
+
+    def known(self, access: Access) -> tuple[str, ...] | None:
+        """The tokens that let somebody do this."""
+        if access is Access.READ:
+            return self.read
+        return {Access.OPEN: None, Access.WRITE: self.write, Access.CAPTURE: self.capture}[access]
 
     def allow(self, access: Access, authorization: str) -> bool:
         """Whether a request with this Authorization header may go on; takes the same time for any token."""
-        known = {
-            Access.OPEN: None,
-            Access.READ: self.read,
-            Access.WRITE: self.write,
-            Access.CAPTURE: self.capture,
-        }[access]
-        if known is None:
-            return True
-        scheme, _, given = authorization.partition(" ")
+        return self.known(access) is None or self.token(access, authorization) is not None
+
+    def token(self, access: Access, authorization: str) -> str | None:
+        """The token that this header carries, if it is one of those that let somebody do this."""
         # Headers are read as UTF-8, and a byte that is not stands as half of a surrogate pair.
-        sent = given.strip().encode(errors="surrogateescape")
-        matches = [hmac.compare_digest(sent, token.encode()) for token in known]
-        return scheme.lower() == "bearer" and any(matches)
+        sent = bearer(authorization).encode(errors="surrogateescape")
+        tokens = self.known(access) or ()
+        matches = [token for token in tokens if hmac.compare_digest(sent, token.encode())]
+        return matches[0] if matches else None
+
+
+def bearer(authorization: str) -> str:
+    """The token of an Authorization header; empty without one."""
+    scheme, _, given = authorization.partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+class Pods(Protocol):
+    """Tells which pod a token is bound to."""
+
+    async def writer(self, token: str) -> Writer:
+        """Raises SidelightError where it is none, or cannot be told now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Decides who may do what, and as whom; `pods` vouches for tokens of pods, where there is a cluster."""
+
+    tokens: Tokens = field(default_factory=Tokens)
+    readers: Readers = field(default_factory=Readers)
+    pods: Pods | None = None
+
+    async def admit(self, access: Access, request: web.Request) -> None:
+        """Let a request go on as whoever asks. Raises SidelightError when it may not."""
+        authorization = request.headers.get("Authorization", "")
+        if access is Access.WRITE:
+            request[_WRITER] = await self._writer(authorization)
+        elif access is not Access.OPEN:
+            request[_READER] = self._reader(access, request, authorization)
+
+    async def _writer(self, authorization: str) -> Writer | None:
+        if self.tokens.allow(Access.WRITE, authorization):
+            return None
+        if self.pods is not None and (token := bearer(authorization)):
+            return await self.pods.writer(token)
+        raise self._unknown(Access.WRITE)
+
+    def _reader(self, access: Access, request: web.Request, authorization: str) -> Reader:
+        known = self.tokens.known(access)
+        token = self.tokens.token(access, authorization)
+        if token is not None:
+            return self.readers.token(self.tokens.names.get(token, ""))
+        person = self.readers.person(request.remote or "", request.headers)
+        # Captures that ask for tokens of their own ask people for them too.
+        if person and not (access is Access.CAPTURE and self.tokens.capture_apart):
+            return self.readers.user(*person)
+        if known is None:
+            return self.readers.token("")
+        raise self._unknown(access, request)
+
+    def _unknown(self, access: Access, request: web.Request | None = None) -> SidelightError:
+        if access is Access.CAPTURE and self.tokens.capture == () and not self.readers.proxy.user:
+            return SidelightError(
+                "nobody may start captures here: anybody who reaches this address could",
+                reason=Reason.FORBIDDEN,
+                hint="Give it --capture-tokens-file or --read-tokens-file, or let it listen on 127.0.0.1.",
+            )
+        user = self.readers.proxy.user
+        if request is not None and user and request.headers.get(user):
+            return Unauthorized(
+                f"{user} counts only from a proxy of --trusted-proxies, once in a request; this one came "
+                f"from {request.remote}",
+                hint="Add the proxy's own address as the collector sees it, or send a token.",
+            )
+        return Unauthorized(
+            f"a token is needed to {access.value} here",
+            hint="Send `Authorization: Bearer TOKEN` with a token of the collector's "
+            f"--{access.value}-tokens-file"
+            + (", or of --read-tokens-file if there is none." if access is Access.CAPTURE else "."),
+        )
+
+
+_READER: Final = web.RequestKey("reader", Reader)
+_ASKED: Final = web.RequestKey("asked for the reader", bool)
+_WRITER: Final = web.RequestKey("writer", object)
+
+
+def reader_of(request: web.Request) -> Reader:
+    """Who reads. Whoever asks keeps its answer to what this reader sees: see `forgotten`."""
+    request[_ASKED] = True
+    return request[_READER]
+
+
+def writer_of(request: web.Request) -> Writer | None:
+    """The pod that sends; None where any may be named: by a token of a file, or where anybody may write."""
+    found = request[_WRITER]
+    return found if isinstance(found, Writer) else None
+
+
+def forgotten(request: web.Request) -> bool:
+    """Whether an answer to a reader of some namespaces was made without asking who reads.
+
+    Such an answer may have all namespaces in it and is not sent: a path that has nothing of any namespace to
+    tell calls `reader_of` all the same.
+    """
+    reader = request.get(_READER)
+    return reader is not None and reader.namespaces is not None and not request.get(_ASKED)
 
 
 def access_of(method: str, route: str) -> Access:
@@ -132,6 +249,12 @@ def access_of(method: str, route: str) -> Access:
 
 def read_tokens(path: Path | None) -> tuple[str, ...] | None:
     """The tokens in a file, one a line; blank lines and lines that begin with # are no tokens."""
+    named = read_named_tokens(path)
+    return None if named is None else tuple(named)
+
+
+def read_named_tokens(path: Path | None) -> dict[str, str] | None:
+    """The same with their names: a line is a token, or a name, a blank and a token."""
     if path is None:
         return None
     try:
@@ -140,13 +263,17 @@ def read_tokens(path: Path | None) -> tuple[str, ...] | None:
         raise BadSetting(
             f"cannot read the tokens in {path}: {error}", hint="Check the path and mode."
         ) from error
-    tokens = tuple(line for line in lines if line and not line.startswith("#"))
-    if not tokens:
+    words = [line.split() for line in lines if line and not line.startswith("#")]
+    if not words:
         raise BadSetting(f"there is no token in {path}", hint="Write one token a line.")
-    return tokens
+    if long := [line for line in words if len(line) > 2]:
+        raise BadSetting(
+            f"a line of {path} has {len(long[0])} words", hint="A line is a token, or a name and a token."
+        )
+    return {line[-1]: line[0] if len(line) == 2 else "" for line in words}
 
 
-def middlewares(metrics: Metrics, tokens: Tokens, prefix: str) -> Sequence[Middleware]:
+def middlewares(metrics: Metrics, guard: Guard, prefix: str) -> Sequence[Middleware]:
     """What to wrap the application in, the outermost first."""
 
     @web.middleware
@@ -188,21 +315,15 @@ def middlewares(metrics: Metrics, tokens: Tokens, prefix: str) -> Sequence[Middl
 
     @web.middleware
     async def allowed(request: web.Request, handler: Handler) -> web.StreamResponse:
-        access = access_of(request.method, _route(request).removeprefix(prefix))
-        if tokens.allow(access, request.headers.get("Authorization", "")):
-            return await handler(request)
-        if access is Access.CAPTURE and tokens.capture == ():
+        await guard.admit(access_of(request.method, _route(request).removeprefix(prefix)), request)
+        response = await handler(request)
+        if forgotten(request):
             raise SidelightError(
-                "nobody may start captures here: anybody who reaches this address could",
+                "this path knows nothing of namespaces, and is not for who may read only some",
                 reason=Reason.FORBIDDEN,
-                hint="Give it --capture-tokens-file or --read-tokens-file, or let it listen on 127.0.0.1.",
+                hint="This is a defect: report it with the path.",
             )
-        raise Unauthorized(
-            f"a token is needed to {access.value} here",
-            hint="Send `Authorization: Bearer TOKEN` with a token of the collector's "
-            f"--{access.value}-tokens-file"
-            + (", or of --read-tokens-file if there is none." if access is Access.CAPTURE else "."),
-        )
+        return response
 
     def _refused(error: SidelightError, status: int | None = None) -> web.Response:
         metrics.refusals.labels(error.reason).inc()

@@ -185,7 +185,8 @@ class Flusher:
         for row in batch.windows:
             self._recent.remember(row.window.id, row.digest)
         labels = [row.window.labels for row in batch.windows]
-        self._activity.acknowledged([(one.get("pod", ""), one["service"]) for one in labels], now_ns)
+        senders = [(one.get("pod", ""), one["service"], one.get("namespace", "")) for one in labels]
+        self._activity.acknowledged(senders, now_ns)
 
 
 def _again(failure: SidelightError) -> SidelightError:

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from sidelight.collector.admit import Admission, Admitted, Arrival, BadParameter, admit
 from sidelight.collector.budget import Budget, Share
+from sidelight.collector.door import writer_of
 from sidelight.collector.flusher import Flusher
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.unpack import declared_bytes, too_large
@@ -72,9 +73,9 @@ class Ingest:
             encoding = request.headers.get("Content-Encoding", "")
             # Room is kept for the text before it is read: what cannot be read soon is refused at once.
             share.set(declared_bytes(body, encoding, self._rules.max_body_bytes))
-            admitted = await self._admit(
-                request, Arrival(body, encoding, _parameters(request), self._clock_ns())
-            )
+            arrival = Arrival(body, encoding, _parameters(request), self._clock_ns(), writer_of(request))
+            admitted = await self._admit(request, arrival)
+            del arrival
             del body
             share.set(admitted.held_bytes)
             self._metrics.text_bytes.inc(admitted.text_bytes)

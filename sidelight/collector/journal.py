@@ -15,14 +15,14 @@ from typing import Final
 
 import structlog
 
-from sidelight.collector.activity import Activity
+from sidelight.collector.activity import Activity, Sender, whole
 
 MAX_BYTES: Final = 1 << 20
 """What a journal may grow by before it is written anew in short."""
 _SUFFIX: Final = ".activity"
 _log = structlog.get_logger()
 
-Senders = Mapping[tuple[str, str], int]
+Senders = Mapping[Sender, int]
 
 
 class SharedActivity(Activity):
@@ -37,7 +37,7 @@ class SharedActivity(Activity):
             self.add(*_told(self._path))
         self._shorten()
 
-    def acknowledged(self, senders: Iterable[tuple[str, str]], now_ns: int) -> None:
+    def acknowledged(self, senders: Iterable[Sender], now_ns: int) -> None:
         senders = list(senders)
         super().acknowledged(senders, now_ns)
         line = _line(len(senders), now_ns, dict.fromkeys(senders, now_ns))
@@ -57,7 +57,9 @@ class SharedActivity(Activity):
         return together
 
     def _shorten(self) -> None:
-        senders = {(seen.pod, seen.service): seen.last_seen_ns for seen in self.sidecars()}
+        senders: dict[Sender, int] = {
+            (seen.pod, seen.service, seen.namespace): seen.last_seen_ns for seen in self.sidecars()
+        }
         beside = self._path.with_suffix(".new")
         beside.write_bytes(_line(self.windows_acknowledged, self.last_ingest_ns, senders))
         beside.replace(self._path)
@@ -71,13 +73,14 @@ def _line(windows: int, last_ns: int | None, senders: Senders) -> bytes:
 
 def _told(path: Path) -> tuple[int, int | None, Senders]:
     """What the lines of a journal tell together."""
-    total, latest_ns, senders = 0, 0, dict[tuple[str, str], int]()
+    total, latest_ns, senders = 0, 0, dict[Sender, int]()
     for line in path.read_bytes().splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break  # its writer died, or is about to write the rest
         windows, last_ns, seen = json.loads(line)
         total += windows
         latest_ns = max(latest_ns, last_ns or 0)
-        for pod, service, at in seen:
-            senders[pod, service] = max(at, senders.get((pod, service), 0))
+        for *who, at in seen:
+            sender = whole(tuple(who))
+            senders[sender] = max(at, senders.get(sender, 0))
     return total, latest_ns or None, senders

@@ -24,7 +24,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from sidelight.collector.door import NotFound
+from sidelight.collector.door import NotFound, reader_of
 from sidelight.collector.settings import DAY_SECONDS
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError
 from sidelight.stacks.errors import Reason, SidelightError
@@ -157,11 +157,13 @@ def routes(links: Links, rules: LinkRules, path_prefix: str = "") -> list[web.Ro
                 "this collector keeps no links",
                 hint="Share the address itself, or start the collector with --links.",
             )
+        reader_of(request)  # an address is nobody's profile: what it asks for is asked as whoever follows it
         path = await _path_of(request, rules.max_bytes)
         name = await asyncio.to_thread(links.keep, path)
         return web.json_response({"id": name, "path": f"/l/{name}"}, headers={"Cache-Control": "no-store"})
 
     async def follow(request: web.Request) -> web.Response:
+        reader_of(request)
         path = await asyncio.to_thread(links.path, request.match_info["id"]) if rules.on else None
         if path is None:
             kept = f" Links are kept {rules.days} days." if rules.days else ""

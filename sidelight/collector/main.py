@@ -33,8 +33,9 @@ from sidelight.collector.captures.routes import off as captures_off
 from sidelight.collector.captures.shelf import Shelf
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
-from sidelight.collector.door import Tokens, read_tokens
+from sidelight.collector.door import Tokens
 from sidelight.collector.flusher import Flusher
+from sidelight.collector.identity import Door, known_readers, known_tokens
 from sidelight.collector.ingest import Ingest
 from sidelight.collector.journal import SharedActivity
 from sidelight.collector.metrics import Metrics, keep_numbers_in
@@ -46,7 +47,7 @@ from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.recent import RecentIds, stored_ids
 from sidelight.collector.retention import Policy, Retention
 from sidelight.collector.serving import announce, bind, listen, port_of, server_logger
-from sidelight.collector.settings import DAY_SECONDS, Days, Settings, is_loopback
+from sidelight.collector.settings import DAY_SECONDS, Days, Settings
 from sidelight.collector.store.counted import CountedStore
 from sidelight.collector.store.disk import DiskCachedStore
 from sidelight.collector.store.lease import Leases
@@ -80,7 +81,7 @@ def main(settings: Settings) -> int:
     """
     _log.info("starting", version=__version__, **shown(settings))
     _tell(kernel.status())
-    tokens = known_tokens(settings)
+    tokens, _ = known_tokens(settings), known_readers(settings)
     store = opened(settings)
     verified = verify(store)
     _log.info("store verified", kind=store.kind, where=store.where, format=verified.format)
@@ -170,7 +171,9 @@ async def serve(
     Raises PortInUse, and an ExceptionGroup when a root task died.
     """
     serves, tends = settings.role != "compactor", settings.role != "serve"
-    metrics, readiness = Metrics(seat.shared if seat else None), Readiness()
+    metrics = Metrics(seat.shared if seat else None)
+    door = Door(settings, tokens, metrics)
+    readiness = Readiness(problems=door.problems)
     activity = SharedActivity(seat.shared, seat.name) if seat else Activity()
     store = CountedStore(bare, metrics)
     recent = RecentIds(settings.recent_ids)
@@ -230,7 +233,7 @@ async def serve(
         if serves
         else [],
         metrics,
-        tokens,
+        door.guard,
         readiness,
         path_prefix=settings.path_prefix,
         build=ui.build_name(pages),
@@ -272,6 +275,7 @@ async def serve(
                 roots.create_task(outlive(stop, "links", sweeping), name="delete links whose time is over")
             if serves:
                 roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
+                roots.create_task(door.look(), name="look at what the cluster allows")
             if serves and settings.captures:
                 roots.create_task(
                     outlive(stop, "captures", captures.desk.run(stop)), name="look after captures"
@@ -287,6 +291,7 @@ async def serve(
         await server.cleanup()
         await captures.desk.leave()
         ingest.close()
+        door.close()
         engine.close()
         shelf.close()
         if disk:
@@ -328,17 +333,6 @@ def _tell(used: kernel.Status) -> None:
 def _first(failures: ExceptionGroup[Exception]) -> Exception:
     first = failures.exceptions[0]
     return _first(first) if isinstance(first, ExceptionGroup) else first
-
-
-def known_tokens(settings: Settings) -> Tokens:
-    """Who may do what, from the files that the settings name. Raises BadSetting."""
-    read, capture = read_tokens(settings.read_tokens_file), read_tokens(settings.capture_tokens_file)
-    may_read = read and capture and (*read, *capture)
-    if capture is None and read is None and not is_loopback(settings.address[0]):
-        capture = ()
-    return Tokens(
-        read_tokens(settings.write_tokens_file), may_read or read, capture if capture is not None else read
-    )
 
 
 def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metrics: Metrics) -> Captures:

@@ -65,6 +65,16 @@ class Metrics:
         self.last_ingest = self._gauge(
             "sidelight_last_ingest_timestamp_seconds", "When a window was last acknowledged."
         )
+        self.identity_tokens = self._counter(
+            "sidelight_identity_tokens",
+            "Tokens of pods by what was known of them: known, reviewed, grace, refused, away, busy.",
+            ("outcome",),
+        )
+        self.identity_degraded = self._gauge(
+            "sidelight_identity_degraded",
+            "1 while tokens cannot be reviewed, or pods of some namespace may not be read.",
+            ("what",),
+        )
         self.segments_written = self._counter("sidelight_segments_written", "Segments made durable.")
         self.flush_seconds = self._histogram("sidelight_flush_seconds", "Time to make one segment durable.")
         self.store_seconds = self._histogram(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from sidelight.cluster.words import AUDIENCE
 from sidelight.collector.engine_url import EngineUrl, engine_url
+from sidelight.collector.readers import Network, header, network
 from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
 
 DAY_SECONDS = 86_400.0
@@ -38,6 +40,8 @@ _AT_LEAST_ONE = (
     "capture_speedscope_frames",
     "max_export_frames",
     "max_link_bytes",
+    "kubernetes_tokens",
+    "kubernetes_reviews",
 )
 
 _CENTURY_DAYS = 36_525
@@ -55,6 +59,10 @@ _AT_MOST = {
     "capture_lost_seconds": DAY_SECONDS,
     "capture_hold_seconds": 600.0,
     "capture_retention_days": _CENTURY_DAYS,
+    "kubernetes_token_seconds": DAY_SECONDS,
+    "kubernetes_refused_seconds": 600.0,
+    "kubernetes_grace_seconds": DAY_SECONDS,
+    "kubernetes_reviews": 64,
 }
 """Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
 
@@ -135,6 +143,42 @@ class Settings:
     )
     allow_anonymous_writes: bool = setting(
         default=False, help="let anybody who reaches this address send windows"
+    )
+    read_rules_file: Path | None = setting(
+        None, "who may read which namespaces, a rule a line; without it whoever may query sees all", read=Path
+    )
+    read_proxy_header: str | None = setting(
+        None, "header in which a proxy names who reads, such as X-Forwarded-User", read=header, metavar="NAME"
+    )
+    read_proxy_groups_header: str | None = setting(
+        None, "header in which it names their groups, with commas between", read=header, metavar="NAME"
+    )
+    trusted_proxies: tuple[Network, ...] = setting(
+        (), "addresses and networks whose headers count; may be repeated", read=network, metavar="NETWORK"
+    )
+
+    kubernetes: str = setting(
+        "off",
+        "whose API server vouches for sidecars: off, in-cluster, or the path of a kubeconfig",
+        metavar="WHERE",
+    )
+    kubernetes_audience: str = setting(AUDIENCE, "whom the tokens of sidecars are meant for")
+    kubernetes_token_seconds: float = setting(
+        300.0, "how long a token that was reviewed is believed before it is again", read=positive
+    )
+    kubernetes_refused_seconds: float = setting(
+        10.0, "how long one that was refused is, without another review", read=seconds
+    )
+    kubernetes_grace_seconds: float = setting(
+        3600.0,
+        "how much longer one is believed while the API server is away, unless it expires",
+        read=seconds,
+    )
+    kubernetes_tokens: int = setting(
+        20_000, "tokens remembered; the least recently used go first", read=whole, metavar="COUNT"
+    )
+    kubernetes_reviews: int = setting(
+        8, "tokens reviewed at once; a thousand may wait for it", read=whole, metavar="COUNT"
     )
 
     flush_seconds: float = setting(
@@ -341,12 +385,26 @@ class Settings:
             raise BadSetting(
                 "cache_dir is in the store", hint="Choose a directory that is not below that of --store."
             )
+        if self.read_proxy_groups_header is not None and self.read_proxy_header is None:
+            raise BadSetting(
+                "read_proxy_groups_header is given without read_proxy_header",
+                hint="Name the header with the user too: groups alone are nobody.",
+            )
+        if (self.read_proxy_header is None) is not (not self.trusted_proxies):
+            raise BadSetting(
+                "read_proxy_header and trusted_proxies go together",
+                hint="A header counts only from proxies that are named: give both, or neither.",
+            )
         if self.write_tokens_file is None and not (
-            self.allow_anonymous_writes or is_loopback(self.address[0]) or self.role == "compactor"
+            self.in_cluster
+            or self.allow_anonymous_writes
+            or is_loopback(self.address[0])
+            or self.role == "compactor"
         ):
             raise BadSetting(
                 f"anybody who reaches {self.address[0]} could write profiles",
-                hint="Give --write-tokens-file, or listen on 127.0.0.1, or --allow-anonymous-writes.",
+                hint="Give --write-tokens-file or --kubernetes, or listen on 127.0.0.1, or "
+                "--allow-anonymous-writes.",
             )
 
     def _check_days(self, service: str, days: Days) -> None:
@@ -368,6 +426,11 @@ class Settings:
     def retention_days(self) -> Days:
         """How long windows of services are kept that have no days of their own."""
         return Days(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether a cluster vouches for sidecars."""
+        return self.kubernetes not in ("", "off")
 
     @property
     def address(self) -> tuple[str, int]:

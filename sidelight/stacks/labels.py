@@ -23,6 +23,8 @@ class LabelLimits:
     max_labels: int = 32
     max_name_bytes: int = 64
     max_value_bytes: int = 256
+    nameless: bool = False
+    """Whether `service` may be missing, for who fills it in."""
 
 
 class Labels(Mapping[str, str]):
@@ -56,7 +58,7 @@ class Labels(Mapping[str, str]):
         for name, value in raw.items():
             _check_name(name, limits)
             _check_value(name, value, limits)
-        if not raw.get("service"):
+        if not raw.get("service") and not limits.nameless:
             raise BadLabel("the label `service` is missing", hint="Every window names its service.")
         return cls(cast("Mapping[str, str]", raw))
 

@@ -42,8 +42,14 @@ class Parameters:
     """
 
     def __init__(
-        self, given: MultiMapping[str], known: Collection[str], limits: QueryLimits, now_ns: int
+        self,
+        given: MultiMapping[str],
+        known: Collection[str],
+        limits: QueryLimits,
+        now_ns: int,
+        must: Selector | None = None,
     ) -> None:
+        """`must` is ANDed to whatever is asked for."""
         for name in given:
             if name not in known:
                 raise BadParameter.unknown(name, known)
@@ -52,14 +58,15 @@ class Parameters:
         self._given: Mapping[str, str] = dict(given)
         self._limits = limits
         self._now_ns = now_ns
+        self._must = must or Selector()
 
     def question(self) -> Question:
         """The windows of `query`, `from` and `until`."""
-        return self._question(self._selector("query"), "")
+        return self._question(self._base(), "")
 
     def sides(self) -> list[Question]:
         """Baseline and comparison, each ANDed with `query`; they begin and end as `from` and `until` say."""
-        base = self._selector("query")
+        base = self._base()
         return [self._question(base & self._selector(side), side) for side in ("baseline", "comparison")]
 
     def one_or_two(self) -> list[Question]:
@@ -137,6 +144,9 @@ class Parameters:
                 "step", text, "whole seconds above 0, or a length such as 30s, 5m, 1h or 1d"
             )
         return seconds * SECOND_NS
+
+    def _base(self) -> Selector:
+        return self._selector("query") & self._must
 
     def _selector(self, name: str) -> Selector:
         return read_selector(self._given.get(name, ""))

@@ -23,6 +23,7 @@ from sidelight.collector.api.exports import (
 )
 from sidelight.collector.api.parameters import RANGE, SIDES, STACKS, Parameters
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
+from sidelight.collector.door import reader_of
 from sidelight.collector.query.anatomy import anatomy
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.export import Exported, Template, csv, folded, html, pprof, speedscope, svg
@@ -241,6 +242,7 @@ class _Api:
 
     async def status(self, request: web.Request) -> web.Response:
         self._read(request, "/status")
+        reader = reader_of(request)
         seen = await asyncio.to_thread(self._activity.of_all)
         answer = {
             "version": sidelight.__version__,
@@ -251,6 +253,7 @@ class _Api:
             "sidecars": [
                 {"pod": one.pod, "service": one.service, "last_seen": rfc3339(one.last_seen_ns)}
                 for one in seen.sidecars()
+                if reader.sees({"namespace": one.namespace})
             ],
         }
         return json_reply(answer, gzip=False).response(request)
@@ -262,7 +265,8 @@ class _Api:
     def _read(self, request: web.Request, path: str) -> Parameters:
         # Whole milliseconds: the range that an answer names can be asked for again exactly, by a browser too.
         now_ns = self._clock_ns() // 1_000_000 * 1_000_000
-        return Parameters(request.query, PARAMETERS[path], self._limits, now_ns)
+        must = reader_of(request).selector
+        return Parameters(request.query, PARAMETERS[path], self._limits, now_ns, must)
 
     async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
         given_states = given.switch("states", default=False)

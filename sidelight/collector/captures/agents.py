@@ -114,7 +114,13 @@ def able(agents: Iterable[Agent], wish: Wish) -> list[Agent]:
 
 
 def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:
-    """Why no sidecar took a capture, and what to do."""
+    """Why no sidecar took a capture, and what to do; says nothing of namespaces that it does not ask for."""
+    reach = [matcher for matcher in wish.selector.matchers if matcher.name == "namespace"]
+    agents = [
+        one
+        for one in agents
+        if all(matcher.accepts(one.poll.labels.get("namespace", ""), fullmatch) for matcher in reach)
+    ]
     of_service = [one for one in agents if one.poll.labels["service"] == wish.service]
     meant = [one for one in of_service if is_meant(one, wish)]
     for one in meant:

@@ -12,6 +12,7 @@ import orjson
 
 from sidelight.collector.captures.capture import ID, REPORTED, Report, Rules, State, Value, Wish
 from sidelight.collector.query.matching import read_selector
+from sidelight.collector.writers import Writer
 from sidelight.stacks.errors import Reason, SidelightError
 from sidelight.stacks.labels import LabelLimits, Labels
 
@@ -106,8 +107,11 @@ def _pods(raw: object, most: int) -> int | str | tuple[str, ...]:
     return names
 
 
-def read_poll(raw: Mapping[str, Any]) -> Poll:
-    """What a sidecar says. Raises BadBody, BadLabel, LimitExceeded."""
+def read_poll(raw: Mapping[str, Any], writer: Writer | None = None) -> Poll:
+    """What a sidecar says, that of a pod where one is known.
+
+    Raises BadBody, BadLabel, LimitExceeded, NotYours.
+    """
     agent = raw.get("agent")
     if not isinstance(agent, str) or not NAME.fullmatch(agent):
         raise BadBody("agent is not a name of 1 to 64 letters, digits, '.', '_' and '-'", hint=_POLL)
@@ -117,9 +121,10 @@ def read_poll(raw: Mapping[str, Any]) -> Poll:
     reports = raw.get("reports", [])
     if not isinstance(reports, list) or len(reports) > MAX_REPORTS:
         raise BadBody(f"reports is not a list of at most {MAX_REPORTS}", hint=_POLL)
+    checked = Labels.check(labels, LabelLimits(nameless=writer is not None))
     return Poll(
-        agent,
-        Labels.check(labels, LabelLimits()),
+        agent if writer is None else writer.agent(agent),
+        checked if writer is None else writer.bound(checked),
         _text(raw.get("sidelight"), 64),
         _text(raw.get("sampler"), 64),
         tuple(_text(mode, 64) for mode in _list(raw.get("modes"), MAX_KINDS)),

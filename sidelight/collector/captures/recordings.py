@@ -154,11 +154,11 @@ def unpacked(content: bytes, max_bytes: int) -> Recording:
     return read_recording(unpack(content, "zstd", max_bytes))
 
 
-def in_short(recording: Recording, name: str, size: int) -> bytes:
+def in_short(recording: Recording, name: str, size: int, labels: Labels) -> bytes:
     """What a list says of a recording, as JSON."""
     listed: Listed = {
         "name": name,
-        "labels": dict(recording.labels),
+        "labels": dict(labels),
         "pid": recording.pid,
         "samples": recording.samples,
         "start": rfc3339(recording.start_ns),

@@ -28,12 +28,15 @@ from sidelight.collector.captures.asked import (
 from sidelight.collector.captures.capture import Capture, Parts, Rules, Seen
 from sidelight.collector.captures.desk import Desk, order
 from sidelight.collector.captures.picking import Picking
-from sidelight.collector.captures.shelf import Shelf
+from sidelight.collector.captures.shelf import NoCapture, Shelf
+from sidelight.collector.captures.sight import sees, within
+from sidelight.collector.door import reader_of, writer_of
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.times import rfc3339
 from sidelight.collector.unpack import too_large, unpack
+from sidelight.collector.writers import Writer
 from sidelight.stacks.errors import LimitExceeded, Reason, SidelightError
 
 PREFIX: Final = "/api/v1"
@@ -95,18 +98,37 @@ class Captures:
             web.get(f"{PREFIX}/agents", self.agents),
             web.post(f"{PREFIX}/captures", self.start),
             web.get(f"{PREFIX}/captures", self.list),
-            web.get(one, self.get),
-            web.delete(one, self.delete),
-            web.post(f"{one}/stop", self.stop),
-            web.get(f"{one}/recordings", self.recordings),
             web.put(f"{one}/recordings/{{name}}", self.put_recording),
-            web.get(f"{one}/{{name}}.speedscope.json", self.speedscope),
-            *self._picking.routes(one),
+            *map(
+                self._for_reader,
+                [
+                    web.get(one, self.get),
+                    web.delete(one, self.delete),
+                    web.post(f"{one}/stop", self.stop),
+                    web.get(f"{one}/recordings", self.recordings),
+                    web.get(f"{one}/{{name}}.speedscope.json", self.speedscope),
+                    *self._picking.routes(one),
+                ],
+            ),
         ]
+
+    def _for_reader(self, route: web.RouteDef) -> web.RouteDef:
+        """A path of one capture, which to others than its readers is not there."""
+
+        async def seen_only(request: web.Request) -> web.StreamResponse:
+            reader, name = reader_of(request), request.match_info["id"]
+            if reader.namespaces is not None:
+                capture = await asyncio.to_thread(self._shelf.capture, name)
+                if not sees(reader, capture):
+                    raise NoCapture(name)
+            return await handler(request)
+
+        handler: Handler = route.handler
+        return web.RouteDef(route.method, route.path, seen_only, route.kwargs)
 
     async def poll(self, request: web.Request) -> web.Response:
         body = await self._received(request, POLL_BYTES)
-        poll = read_poll(read_json(body))
+        poll = read_poll(read_json(body), writer_of(request))
         transport = request.transport
         orders = await self.desk.poll(poll, lambda: transport is None or transport.is_closing())
         begin = [order(capture, self._rules) for capture in orders.begin]
@@ -116,7 +138,8 @@ class Captures:
         given = _given(request, ("service", "limit"))
         service, limit = given.get("service", ""), _limit(given.get("limit", ""))
         await self._learn()
-        known, gzip = self.desk.all_agents(), takes_gzip(request)
+        reader, gzip = reader_of(request), takes_gzip(request)
+        known = [one for one in self.desk.all_agents() if reader.sees(one.poll.labels)]
 
         def answer() -> Reply:
             wanted = [one for one in known if not service or one.poll.labels["service"] == service]
@@ -135,8 +158,9 @@ class Captures:
                 hint="Send `Content-Type: application/json`; `curl --json` does.",
             )
         body = await self._received(request, WISH_BYTES)
-        wish = await asyncio.to_thread(read_wish, read_json(body), self._rules)
-        capture = await self.desk.begin(wish)
+        reader = reader_of(request)
+        wish = within(reader, await asyncio.to_thread(read_wish, read_json(body), self._rules))
+        capture = await self.desk.begin(wish, reader.name)
         told = self.told(capture, self.desk.judged(capture, {}), {})
         response = json_reply(told, gzip=False).response(request)
         response.set_status(201)
@@ -146,9 +170,12 @@ class Captures:
     async def list(self, request: web.Request) -> web.Response:
         given = _given(request, ("service", "limit"))
         service, limit = given.get("service", ""), _limit(given.get("limit", ""))
-        found = await asyncio.to_thread(
-            self._shelf.newest, limit, lambda one: not service or one.wish.service == service
-        )
+        reader = reader_of(request)
+
+        def wanted(one: Capture) -> bool:
+            return sees(reader, one) and (not service or one.wish.service == service)
+
+        found = await asyncio.to_thread(self._shelf.newest, limit, wanted)
         told = []
         for capture in found:
             # What ended needs no more than it says itself; of others the sidecars' reports are read.
@@ -156,6 +183,8 @@ class Captures:
             if capture.ended is None:
                 try:
                     capture, _, parts = await self.desk.look_up(capture.id)
+                    if not sees(reader, capture):
+                        continue
                 except SidelightError as error:
                     if error.reason is Reason.NOT_FOUND:
                         continue
@@ -200,7 +229,8 @@ class Captures:
         body = await self._received(request, self._sizes.recording_bytes, unpacked=False)
         encoding = request.headers.get("Content-Encoding", "")
         async with self._one_recording:
-            kept = await asyncio.to_thread(self._keep, capture_id, name, agent, body, encoding)
+            writer = writer_of(request)
+            name, kept = await asyncio.to_thread(self._keep, capture_id, name, body, encoding, writer)
         self._metrics.recording_bytes.inc(kept)
         return web.json_response({"name": name, "bytes": kept}, status=201)
 
@@ -266,8 +296,12 @@ class Captures:
             self._learnt = now
             await self.desk.learn_agents()
 
-    def _keep(self, capture_id: str, name: str, agent: str, body: bytes, encoding: str) -> int:
-        capture = self._shelf.capture(capture_id)
+    def _keep(
+        self, capture_id: str, name: str, body: bytes, encoding: str, writer: Writer | None
+    ) -> tuple[str, int]:
+        """Keep a recording; under which name, and how many bytes it takes."""
+        capture, (said, _, pid) = self._shelf.capture(capture_id), name.rpartition("-")
+        agent = said if writer is None else writer.agent(said)
         if not any(claim.agent == agent for claim in capture.claims):
             raise BadBody(
                 f"{agent} has no part in {capture_id}", hint="Only a sidecar that took it may add to it."
@@ -282,11 +316,11 @@ class Captures:
                 "the recording is of another capture or process than its path says",
                 hint="docs/api.md says how a recording is named.",
             )
-        content = recordings.packed(body, encoding, text)
-        self._shelf.put_recording(
-            capture_id, name, content, recordings.in_short(recording, name, len(content))
-        )
-        return len(content)
+        labels = recording.labels if writer is None else writer.bound(recording.labels)
+        content, kept_as = recordings.packed(body, encoding, text), f"{agent}-{pid}"
+        short = recordings.in_short(recording, kept_as, len(content), labels)
+        self._shelf.put_recording(capture_id, kept_as, content, short)
+        return kept_as, len(content)
 
     def _drawn(self, capture_id: str, name: str, *, gzip: bool) -> Any:
         content = self._shelf.recording(self._shelf.capture(capture_id).id, name)
