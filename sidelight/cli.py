@@ -27,6 +27,9 @@ COMMANDS = {
     "collector": Command(
         "sidelight.collector.command", "store windows; serve the API and the web UI", "collector"
     ),
+    "injector": Command(
+        "sidelight.injector.command", "put sidecars into pods: an admission webhook", "collector"
+    ),
     "store": Command(
         "sidelight.collector.storekeeping", "what a store keeps: rotation, pins, lifecycle", "collector"
     ),

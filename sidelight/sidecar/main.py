@@ -62,9 +62,15 @@ async def serve(settings: Settings) -> int:
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "sidelight"))
     _log.info("the sidecar starts", sidelight=__version__, settings=shown(settings))
-    procfs, metrics, board = ProcFs(), Metrics(), Board()
+    procfs, metrics, board = ProcFs(containers=bool(settings.in_container)), Metrics(), Board()
     switches = _switches(settings, metrics)
-    choice = Choice(frozenset(settings.pid), settings.pattern, settings.all, settings.include_children)
+    choice = Choice(
+        frozenset(settings.pid),
+        settings.pattern,
+        settings.all,
+        settings.include_children,
+        settings.in_container,
+    )
     check_token(settings.token_file, "--token-file")
     check_token(settings.capture_token_file, "--capture-token-file")
     check_pids(procfs.processes(), choice, own_pid=os.getpid())

@@ -40,7 +40,8 @@ class Proc:
     `state` is the letter of /proc/PID/stat; `python` is the interpreter found in it ("3.11", or
     "unknown" where only the name says so) or None; `nested` is true when it belongs to a PID
     namespace below the one that /proc shows; `stack` is where its main thread's stack begins, 0
-    where that may not be read; `fresh` is true for the moment in which it may be a fork that is about
+    where that may not be read; `container` is the pod's container it runs in, where that was asked for and
+    is known; `fresh` is true for the moment in which it may be a fork that is about
     to run something else.
     """
 
@@ -53,6 +54,7 @@ class Proc:
     nested: bool = False
     stack: int = 0
     fresh: bool = False
+    container: str = ""
 
     @property
     def pid(self) -> int:
@@ -65,12 +67,16 @@ class Proc:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to watch: exactly one of pids, a pattern over the command line, or every Python process."""
+    """What to watch: exactly one of pids, a pattern over the command line, or every Python process.
+
+    With `container`, of those only what runs in this container of the pod.
+    """
 
     pids: frozenset[int] = frozenset()
     pattern: re.Pattern[str] | None = None
     every: bool = False
     include_children: bool = True
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,8 @@ def _sampleable(proc: Proc, choice: Choice) -> bool:
     # What was named by its pid and cannot be looked into is tried, so that the refusal is reported.
     hidden = bool(proc.command_line) and not proc.executable
     if proc.fresh and proc.pid not in choice.pids:
+        return False
+    if choice.container and proc.container != choice.container:
         return False
     return proc.python is not None or (hidden and proc.pid in choice.pids)
 

@@ -22,6 +22,10 @@ _PYTHON = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(delete
 _LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")
 _EXTENSION = re.compile(r"/[\w.]+\.cpython-(?P<major>[0-9])(?P<minor>[0-9]+)[a-z]*-[\w-]+\.so")
 UNKNOWN = "unknown"
+# Of each container the kubelet mounts a file for its last words: the mount's root names the container.
+_CONTAINER = re.compile(
+    r"^\S+ \S+ \S+ \S*/pods/[^/ ]+/containers/([^/ ]+)/[0-9a-f]+(?://deleted)? ", re.MULTILINE
+)
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 _LONGEST_REST = 32
 # From fork to exec takes a millisecond, some more where the parent is large.
@@ -72,6 +76,12 @@ def libpython(maps: str) -> str | None:
     return f"{found['major']}.{found['minor']}" if found else None
 
 
+def container(mountinfo: str) -> str:
+    """The name of the pod's container whose /proc/PID/mountinfo this is; empty outside Kubernetes."""
+    found = _CONTAINER.search(mountinfo)
+    return found[1] if found else ""
+
+
 def interpreter(executable: str) -> str | None:
     """The version that an executable's name tells, UNKNOWN for a Python without one, None for no Python."""
     found = _PYTHON.fullmatch(executable.rpartition("/")[2])
@@ -97,10 +107,14 @@ class ProcFs:
         self,
         root: Path = Path("/proc"),
         now_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        *,
+        containers: bool = False,
     ) -> None:
         self._root = root
         self._now_ns = now_ns
+        self._tells_containers = containers
         self._verdicts: dict[Key, _Verdict] = {}
+        self._containers: dict[Key, str] = {}
         self._scan = 0
 
     def processes(self) -> list[Proc]:
@@ -109,6 +123,7 @@ class ProcFs:
         found = [proc for pid in self._pids() if (proc := self._process(pid)) is not None]
         alive = {proc.key for proc in found}
         self._verdicts = {key: verdict for key, verdict in self._verdicts.items() if key in alive}
+        self._containers = {key: name for key, name in self._containers.items() if key in alive}
         return found
 
     def process(self, pid: int) -> Proc | None:
@@ -180,7 +195,18 @@ class ProcFs:
             nested,
             stat.stack,
             fresh,
+            self._container(key, folder) if self._tells_containers else "",
         )
+
+    def _container(self, key: Key, folder: Path) -> str:
+        name = self._containers.get(key)
+        if name is None:
+            try:
+                name = container((folder / "mountinfo").read_text(errors="replace"))
+            except OSError:
+                return ""
+            self._containers[key] = name
+        return name
 
     def _executable(self, folder: Path) -> str | None:
         try:

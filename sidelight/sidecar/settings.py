@@ -57,6 +57,9 @@ class Settings:
     match: str = setting("", "watch Python processes whose command line this pattern finds", metavar="REGEX")
     all: bool = setting(False, "watch every Python process of this PID namespace")
     include_children: bool = setting(True, "watch the Python descendants of what is watched as well")
+    in_container: str = setting(
+        "", "watch only what runs in this container of the pod, as Kubernetes names it", metavar="NAME"
+    )
     max_processes: int = setting(64, "watch at most this many processes at once", read=house.whole)
     service: str = setting("", "label: the service", required=True, metavar="NAME")
     version: str = setting("", "label: the version deployed")

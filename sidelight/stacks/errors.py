@@ -56,10 +56,12 @@ class Reason(StrEnum):
     ENGINE_UNAVAILABLE = "engine_unavailable"
     CLUSTER_UNAVAILABLE = "cluster_unavailable"
     CLUSTER_DENIED = "cluster_denied"
+    STARTING = "starting"
     SHUTTING_DOWN = "shutting_down"
     INTERNAL = "internal"
     # what an operator has to mend
     BAD_SETTING = "bad_setting"
+    BAD_CERTIFICATE = "bad_certificate"
     PORT_IN_USE = "port_in_use"
     UI_MISSING = "ui_missing"
     SPOOL_UNWRITABLE = "spool_unwritable"

@@ -1,0 +1,1 @@
+"""The admission webhook that puts a sidecar into the pods that ask for one."""

@@ -1,0 +1,44 @@
+"""Why a pod is left without a sidecar: one word for each reason, and what the pod is told.
+
+The word is the same in the metric's label, the log, the event and docs/injector.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MAX_SENTENCE: Final = 500
+
+
+class Why(StrEnum):
+    """Why a pod gets no sidecar."""
+
+    BAD_LABEL = "bad_label"
+    BAD_ANNOTATION = "bad_annotation"
+    NO_SUCH_CONTAINER = "no_such_container"
+    CONTAINER_ENDS_FIRST = "container_ends_first"
+    NAME_TAKEN = "name_taken"
+    OTHER_OS = "other_os"
+    HOST_PID = "host_pid"
+    PROCESSES_APART = "processes_apart"
+    WOULD_NOT_END = "would_not_end"
+    NO_FREE_PORT = "no_free_port"
+    POD_SECURITY = "pod_security"
+    NAMESPACE_UNKNOWN = "namespace_unknown"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A reason, what it is about, and what to do; `sentence` is what the pod's annotation says."""
+
+    why: Why
+    problem: str
+    next_step: str
+
+    @property
+    def sentence(self) -> str:
+        text = f"{self.problem}: {self.next_step}"
+        return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"

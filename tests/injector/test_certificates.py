@@ -1,0 +1,178 @@
+"""Certificates: that strict clients take them, and that none ends before its successor is trusted."""
+
+import datetime
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sidelight.injector.certificates import Keyring, Plan, make_authority, make_leaf, read, renewed, written
+from sidelight.injector.metrics import Metrics
+from sidelight.injector.tls import BadCertificate, Tls
+
+NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+DAY = datetime.timedelta(days=1)
+NAME = "sidelight-injector.profiling.svc"
+PLAN = Plan((NAME, "127.0.0.1"), 30 * DAY, 365 * DAY, datetime.timedelta(minutes=10))
+
+
+@pytest.fixture(scope="module")
+def first() -> Keyring:
+    return renewed(None, NOW, PLAN, trusted="")
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Tls, int]]:
+    """A TLS server whose certificate may change, and its port."""
+    tls = Tls(Metrics())
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            try:
+                with tls.context.wrap_socket(connection, server_side=True) as secured:
+                    secured.recv(1)
+            except OSError:
+                connection.close()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield tls, listening.getsockname()[1]
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+    thread.join(10)
+
+
+def shown(port: int, trusted: str, name: str = NAME) -> bytes:
+    """What a strict client is shown (Python 3.13 is one by default); raises where it would not trust it."""
+    context = ssl.create_default_context(cadata=trusted)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
+        context.wrap_socket(connection, server_hostname=name) as secured,
+    ):
+        return secured.getpeercert(binary_form=True) or b""
+
+
+@pytest.mark.parametrize("name", [NAME, "127.0.0.1"])
+def test_a_strict_client_trusts_what_is_made(name, first, served):
+    tls, port = served
+    assert tls.use(first.leaf.certificate, first.leaf.key)
+    assert shown(port, first.trusted, name)
+
+
+def test_another_authoritys_certificate_is_not_trusted(first, served):
+    tls, port = served
+    tls.use(first.leaf.certificate, first.leaf.key)
+    other = renewed(None, NOW, PLAN, trusted="")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shown(port, other.trusted)
+
+
+def test_a_certificate_is_changed_while_the_server_runs(first, served):
+    tls, port = served
+    tls.use(first.leaf.certificate, first.leaf.key)
+    before = shown(port, first.trusted)
+    later = replace(first, leaf=make_leaf(first.authority, NOW, PLAN))
+    assert tls.use(later.leaf.certificate, later.leaf.key)
+    assert not tls.use(later.leaf.certificate, later.leaf.key)
+    assert shown(port, first.trusted) not in (b"", before)
+
+
+def test_a_key_of_another_certificate_is_refused_and_the_one_before_serves_on(first, served):
+    tls, port = served
+    tls.use(first.leaf.certificate, first.leaf.key)
+    before = shown(port, first.trusted)
+    other = make_leaf(first.authority, NOW, PLAN)
+    with pytest.raises(BadCertificate):
+        tls.use(other.certificate, first.leaf.key)
+    assert shown(port, first.trusted) == before
+
+
+def test_nothing_is_made_anew_before_it_is_due(first):
+    assert renewed(first, NOW + 19 * DAY, PLAN, trusted=first.trusted) is first
+
+
+def test_a_certificate_is_made_anew_when_two_thirds_of_its_time_are_over(first):
+    later = renewed(first, NOW + 20 * DAY + datetime.timedelta(minutes=9), PLAN, trusted=first.trusted)
+    assert later.authority == first.authority
+    assert later.leaf != first.leaf
+    assert later.leaf.ends > first.leaf.ends
+
+
+def test_a_new_authority_signs_only_when_it_was_trusted_for_the_overlap(first):
+    due = NOW + 244 * DAY
+    announced = renewed(first, due, PLAN, trusted=first.trusted)
+    assert announced.next is not None
+    assert announced.authority == first.authority
+    assert first.authority.certificate in announced.trusted
+    assert announced.next.certificate in announced.trusted
+
+    soon, late = due + PLAN.overlap / 2, due + PLAN.overlap
+    assert renewed(announced, soon, PLAN, trusted=announced.trusted).authority == first.authority
+    assert renewed(announced, late, PLAN, trusted=first.trusted).authority == first.authority
+
+    promoted = renewed(announced, late, PLAN, trusted=announced.trusted)
+    assert promoted.authority == announced.next
+    assert promoted.next is None
+    assert first.authority.certificate in promoted.trusted
+    promoted.leaf.parsed.verify_directly_issued_by(promoted.authority.parsed)
+
+    done = renewed(promoted, due + 2 * PLAN.overlap, PLAN, trusted=promoted.trusted)
+    assert done.trusted == promoted.authority.certificate
+
+
+def test_over_three_years_every_certificate_is_trusted_before_it_is_shown(first):
+    """What is shown is always in time, and signed by what was trusted at the look before."""
+    keyring, trusted, now = first, first.trusted, NOW
+    authorities = set()
+    for _ in range(3 * 365 * 24 // 6):
+        now += datetime.timedelta(hours=6)
+        keyring = renewed(keyring, now, PLAN, trusted=trusted)
+        assert keyring.leaf.ends > now
+        assert keyring.authority.certificate in trusted
+        trusted = keyring.trusted
+        assert trusted.count("BEGIN CERTIFICATE") <= 2
+        authorities.add(keyring.authority.certificate)
+    assert len(authorities) == 5
+
+
+def test_a_certificate_for_other_names_or_of_another_authority_is_made_anew(first):
+    elsewhere = replace(PLAN, names=("other.profiling.svc",))
+    assert renewed(first, NOW, elsewhere, trusted=first.trusted).leaf != first.leaf
+    stranger = make_leaf(make_authority(NOW, DAY), NOW, PLAN)
+    mended = renewed(replace(first, leaf=stranger), NOW, PLAN, trusted=first.trusted)
+    mended.leaf.parsed.verify_directly_issued_by(first.authority.parsed)
+
+
+def test_an_authority_that_has_ended_is_begun_anew_at_once(first):
+    anew = renewed(first, NOW + 366 * DAY, PLAN, trusted=first.trusted)
+    assert anew.authority != first.authority
+    assert anew.leaf.ends > NOW + 366 * DAY
+
+
+def test_a_keyring_comes_back_from_its_secret_as_it_was(first):
+    announced = renewed(first, NOW + 244 * DAY, PLAN, trusted=first.trusted)
+    for keyring in (first, announced, replace(first, former=announced.authority.certificate)):
+        assert read(written(keyring)) == keyring
+    assert read({}) is None
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
+def test_a_secret_that_somebody_damaged_is_seen_to_be_so(name, first):
+    other = written(renewed(None, NOW, PLAN, trusted=""))
+    for text in ("", "nonsense", other[name]):
+        with pytest.raises(ValueError):
+            read({**written(first), name: text})
+
+
+def test_a_leaf_never_outlives_its_authority():
+    authority = make_authority(NOW, 10 * DAY)
+    assert make_leaf(authority, NOW, PLAN).ends == authority.ends

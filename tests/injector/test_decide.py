@@ -1,0 +1,286 @@
+"""Which pods get a sidecar, how, and what the others are told."""
+
+import json
+from typing import Any
+
+import pytest
+
+from sidelight.cluster import words
+from sidelight.injector.decide import MIRROR, Decision, Place, decide
+from sidelight.injector.recipe import Recipe
+from sidelight.injector.skips import MAX_SENTENCE, Why
+from tests.injector.patching import patched
+
+Json = dict[str, Any]
+ASKED = Place("shop", {words.INJECT: "true"})
+
+
+def pod(*, annotations: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
+    metadata: Json = {"generateName": "checkout-5d-", "labels": {"app": "checkout", **(labels or {})}}
+    if annotations:
+        metadata["annotations"] = annotations
+    app = {"name": "app", "image": "registry.example/checkout:2026.11.3"}
+    return {"metadata": metadata, "spec": {"containers": [app], **spec}}
+
+
+@pytest.fixture
+def after(recipe):
+    """What a pod is once it is made, and what was decided."""
+
+    def made(before: Json, place: Place = ASKED) -> tuple[Json, Decision]:
+        decision = decide(before, place, recipe)
+        return patched(before, decision.patch), decision
+
+    return made
+
+
+def sidecar_of(made: Json) -> Json:
+    everywhere = [*made["spec"].get("initContainers", ()), *made["spec"]["containers"]]
+    [container] = [one for one in everywhere if one["name"] == "sidelight"]
+    return container
+
+
+def variables(made: Json) -> Json:
+    return {one["name"]: one.get("value") for one in sidecar_of(made)["env"]}
+
+
+def test_a_pod_of_a_labelled_namespace_gets_a_native_sidecar(after):
+    made, decision = after(pod())
+    assert decision.injected
+    assert made["spec"]["shareProcessNamespace"] is True
+    assert [one["name"] for one in made["spec"]["initContainers"]] == ["sidelight"]
+    assert sidecar_of(made)["restartPolicy"] == "Always"
+    assert made["metadata"]["annotations"] == {words.STATUS: "injected"}
+    assert variables(made)["SIDELIGHT_SERVICE"] == "checkout"
+    assert variables(made)["SIDELIGHT_VERSION"] == "2026.11.3"
+    assert sidecar_of(made)["args"] == ["sidecar", "--all"]
+
+
+def test_before_native_sidecars_it_is_an_ordinary_container_behind_the_services_own(after):
+    made, _ = after(pod(), Place("shop", ASKED.labels, native=False))
+    assert [one["name"] for one in made["spec"]["containers"]] == ["app", "sidelight"]
+    assert "restartPolicy" not in sidecar_of(made)
+    assert "initContainers" not in made["spec"]
+
+
+@pytest.mark.parametrize(
+    ("of_namespace", "of_pod", "injected"),
+    [
+        ("true", None, True),
+        ("true", "false", False),
+        ("false", "true", True),
+        (None, "true", True),
+        (None, None, False),
+        ("false", None, False),
+        ("yes", None, False),
+    ],
+)
+def test_the_pods_word_wins_over_the_namespaces(of_namespace, of_pod, injected, after):
+    place = Place("shop", {words.INJECT: of_namespace} if of_namespace else {})
+    before = pod(labels={words.INJECT: of_pod} if of_pod else {})
+    made, decision = after(before, place)
+    assert decision.injected is injected
+    assert injected or made == before
+
+
+def test_the_token_of_the_service_account_is_good_for_the_collector_alone(after):
+    made, _ = after(pod(automountServiceAccountToken=False))
+    [volume] = [one for one in made["spec"]["volumes"] if one["name"] == "sidelight-token"]
+    [source] = volume["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == words.AUDIENCE
+    folder = next(one for one in sidecar_of(made)["volumeMounts"] if one["name"] == "sidelight-token")
+    path = f"{folder['mountPath']}/{source['serviceAccountToken']['path']}"
+    assert variables(made)["SIDELIGHT_TOKEN_FILE"] == path
+    assert made["spec"]["automountServiceAccountToken"] is False
+
+
+def test_annotations_are_settings_of_the_sidecar(after):
+    wishes = {
+        words.SERVICE: "till",
+        words.VERSION: "7",
+        words.RATE: "50",
+        words.MODE: "nonblocking",
+        words.INTERVAL_SECONDS: "60",
+        words.WINDOW_SECONDS: "5",
+        words.BUDGET_CPU_PERCENT: "0.5",
+    }
+    made, decision = after(pod(annotations=wishes))
+    assert decision.injected
+    assert {name: value for name, value in variables(made).items() if value is not None}.items() >= {
+        "SIDELIGHT_SERVICE": "till",
+        "SIDELIGHT_VERSION": "7",
+        "SIDELIGHT_RATE": "50",
+        "SIDELIGHT_MODE": "nonblocking",
+        "SIDELIGHT_INTERVAL_SECONDS": "60",
+        "SIDELIGHT_WINDOW_SECONDS": "5",
+        "SIDELIGHT_BUDGET_CPU_PERCENT": "0.5",
+    }.items()
+
+
+def test_a_pattern_takes_the_place_of_everything(after):
+    made, _ = after(pod(annotations={words.MATCH: "gunicorn: worker"}))
+    assert sidecar_of(made)["args"] == ["sidecar"]
+    assert variables(made)["SIDELIGHT_MATCH"] == "gunicorn: worker"
+
+
+def test_a_container_that_is_named_is_the_one_that_is_watched_and_the_windows_label(after):
+    web = {"name": "web", "image": "web:1"}
+    before = pod(annotations={words.CONTAINER: "web"})
+    before["spec"]["containers"].append(web)
+    made, _ = after(before)
+    assert variables(made)["SIDELIGHT_IN_CONTAINER"] == "web"
+    assert variables(made)["SIDELIGHT_CONTAINER"] == "web"
+    assert variables(made)["SIDELIGHT_VERSION"] == "1"
+
+
+def test_a_pods_schedule_wins_over_the_clusters(sidecar_json):
+    told = json.loads(sidecar_json)
+    told["container"]["env"].append({"name": "SIDELIGHT_INTERVAL_SECONDS", "value": "60"})
+    scheduled = Recipe.parse(json.dumps(told))
+
+    def made(annotation: str, value: str) -> Json:
+        before = pod(annotations={annotation: value})
+        return patched(before, decide(before, ASKED, scheduled).patch)
+
+    assert variables(made(words.RATE, "50"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
+    assert "SIDELIGHT_INTERVAL_SECONDS" not in variables(made(words.TRIGGER_ONLY, "true"))
+    assert variables(made(words.INTERVAL_SECONDS, ""))["SIDELIGHT_INTERVAL_SECONDS"] == ""
+
+
+def test_a_port_that_the_pod_names_anywhere_is_left_to_it(after):
+    before = pod()
+    before["spec"]["containers"][0]["args"] = ["--bind", "0.0.0.0:8081"]
+    before["spec"]["initContainers"] = [{"name": "proxy", "ports": [{"containerPort": 8082}]}]
+    made, _ = after(before)
+    assert sidecar_of(made)["ports"] == [{"name": "sidelight", "containerPort": 8083}]
+    assert variables(made)["SIDELIGHT_LISTEN"] == "0.0.0.0:8083"
+
+
+def test_an_image_that_happens_to_have_the_ports_number_in_it_takes_no_port(after):
+    before = pod()
+    before["spec"]["containers"][0]["image"] = "registry.example:8081/checkout:1.8081"
+    assert sidecar_of(after(before)[0])["ports"] == [{"name": "sidelight", "containerPort": 8081}]
+
+
+def test_on_the_nodes_network_the_sidecar_takes_a_free_port_of_loopback(after):
+    made, decision = after(pod(hostNetwork=True))
+    assert decision.injected
+    assert variables(made)["SIDELIGHT_LISTEN"] == "127.0.0.1:0"
+    assert "ports" not in sidecar_of(made)
+    assert "livenessProbe" not in sidecar_of(made)
+
+
+def test_in_a_pod_with_resources_as_a_whole_the_sidecar_asks_for_none_of_its_own(after):
+    made, _ = after(pod(resources={"limits": {"cpu": "1", "memory": "200Mi"}}))
+    assert "resources" not in sidecar_of(made)
+
+
+def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(after, recipe):
+    strict = {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001}
+    made, decision = after(pod(securityContext=strict))
+    assert decision.injected
+    assert made["spec"]["securityContext"] == strict
+    assert "securityContext" not in made["spec"]["containers"][0]
+    assert sidecar_of(made)["securityContext"] == recipe.container["securityContext"]
+    assert sidecar_of(made)["securityContext"]["runAsNonRoot"] is False
+
+
+@pytest.mark.parametrize(
+    ("before", "place", "why", "told"),
+    [
+        (pod(labels={words.INJECT: "yes"}), ASKED, Why.BAD_LABEL, "'yes'"),
+        (pod(os={"name": "windows"}), ASKED, Why.OTHER_OS, "windows"),
+        (pod(nodeSelector={"kubernetes.io/os": "windows"}), ASKED, Why.OTHER_OS, "windows"),
+        (pod(hostPID=True), ASKED, Why.HOST_PID, "hostPID"),
+        (pod(shareProcessNamespace=False), ASKED, Why.PROCESSES_APART, "shareProcessNamespace: false"),
+        (pod(volumes=[{"name": "sidelight"}]), ASKED, Why.NAME_TAKEN, "volume"),
+        (pod(annotations={words.CONTAINER: "web"}), ASKED, Why.NO_SUCH_CONTAINER, "name one of app"),
+        (
+            pod(annotations={words.CONTAINER: "init"}, initContainers=[{"name": "init"}]),
+            ASKED,
+            Why.CONTAINER_ENDS_FIRST,
+            "name one of app",
+        ),
+        (pod(annotations={words.RATE: "fast"}), ASKED, Why.BAD_ANNOTATION, "SIDELIGHT_RATE"),
+        (pod(annotations={words.RATE: "5000"}), ASKED, Why.BAD_ANNOTATION, "--rate must be from 1 to 1000"),
+        (pod(annotations={words.MATCH: "("}), ASKED, Why.BAD_ANNOTATION, "not a regular expression"),
+        (pod(annotations={words.TRIGGER_ONLY: "maybe"}), ASKED, Why.BAD_ANNOTATION, "neither true nor false"),
+        (
+            pod(annotations={words.INTERVAL_SECONDS: "5", words.WINDOW_SECONDS: "10"}),
+            ASKED,
+            Why.BAD_ANNOTATION,
+            "must not be shorter",
+        ),
+        (pod(), Place("shop", ASKED.labels, enforced="baseline"), Why.POD_SECURITY, "SYS_PTRACE"),
+        (pod(), Place("shop", ASKED.labels, enforced="restricted"), Why.POD_SECURITY, "uid 0"),
+        (
+            pod(restartPolicy="Never"),
+            Place("shop", ASKED.labels, native=False),
+            Why.WOULD_NOT_END,
+            "restartPolicy Never",
+        ),
+    ],
+    ids=lambda value: value.value if isinstance(value, Why) else "",
+)
+def test_a_pod_that_cannot_have_one_is_told_why_and_what_to_do(before, place, why, told, after):
+    made, decision = after(before, place)
+    assert decision.skip is not None
+    assert decision.skip.why is why
+    assert told in decision.skip.sentence
+    assert decision.skip.next_step
+    assert made["metadata"]["annotations"][words.STATUS] == f"skipped: {decision.skip.sentence}"
+    assert made["spec"] == before["spec"]
+    assert decision.skip.sentence in decision.warnings[0]
+
+
+def test_a_job_gets_a_native_sidecar_for_that_one_lets_it_end(after):
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "1", "controller": True}
+    before = pod(restartPolicy="Never")
+    before["metadata"]["ownerReferences"] = [job]
+    assert after(before)[1].injected
+    skip = after(before, Place("shop", ASKED.labels, native=False))[1].skip
+    assert skip is not None
+    assert skip.why is Why.WOULD_NOT_END
+    assert "a Job" in skip.sentence
+
+
+def test_an_init_container_that_restarts_may_be_watched(after):
+    before = pod(
+        annotations={words.CONTAINER: "proxy"}, initContainers=[{"name": "proxy", "restartPolicy": "Always"}]
+    )
+    assert after(before)[1].injected
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pod(annotations={MIRROR: "1a2b"}),
+        pod(initContainers=[{"name": "sidelight", "restartPolicy": "Always"}]),
+        pod(containers=[{"name": "app"}, {"name": "sidelight"}]),
+    ],
+    ids=["a mirror of a static pod", "injected already", "from the template"],
+)
+def test_a_pod_that_has_one_or_must_not_change_is_left_as_it_is(before, after):
+    made, decision = after(before)
+    assert made == before
+    assert decision.skip is None
+
+
+def test_a_sentence_is_never_longer_than_an_annotation_is_good_for(after):
+    _, decision = after(pod(annotations={words.RATE: "x" * 10_000}))
+    assert len(decision.skip.sentence) == MAX_SENTENCE
+    assert len(decision.warnings[0]) <= MAX_SENTENCE
+
+
+def test_an_annotation_nobody_knows_is_said_to_be_so(after):
+    _, decision = after(pod(annotations={"sidelight.dev/rates": "50", words.RATE: "50"}))
+    assert decision.injected
+    assert decision.warnings == ("Sidelight knows no annotation sidelight.dev/rates",)
+
+
+def test_when_every_port_is_taken_the_pod_is_told(after):
+    before = pod()
+    before["spec"]["containers"][0]["args"] = [str(port) for port in range(8081, 8101)]
+    skip = after(before)[1].skip
+    assert skip is not None
+    assert skip.why is Why.NO_FREE_PORT

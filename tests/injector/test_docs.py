@@ -1,0 +1,91 @@
+"""docs/injector.md is complete: an option, annotation, reason or metric that it does not name fails here."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from sidelight.cluster import words
+from sidelight.injector.metrics import Metrics
+from sidelight.injector.settings import Settings
+from sidelight.injector.skips import Why
+from sidelight.settings import BadSetting, flag, parse
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "injector.md").read_text()
+OPTIONS = PAGE.partition("## Options")[2].partition("## Metrics")[0]
+NEEDED = ["--sidecar-file", "/sidecar.json"]
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """Rows of a table by their first cell without its backticks."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line
+    ]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+def test_every_option_is_documented_with_its_default_and_no_other():
+    rows = {name: cells for name, cells in table(OPTIONS).items() if re.match("--[a-z]", name)}
+    fields = {flag(field): field for field in dataclasses.fields(Settings)}
+    assert list(rows) == list(fields)
+    shown = {True: "on", False: "off", 8 << 20: "8M", None: ""}
+    for name, field in fields.items():
+        default = field.default
+        text = shown[default] if isinstance(default, bool | None) or default == 8 << 20 else default
+        text = (
+            ", ".join(text)
+            if isinstance(text, tuple)
+            else f"{text:g}"
+            if isinstance(text, float)
+            else str(text)
+        )
+        assert rows[name][0] == ("required" if field.metadata["required"] else text), name
+
+
+def test_every_reason_is_documented():
+    section = PAGE.partition("## Why a pod got none")[2].partition("**Pod Security**")[0]
+    assert {name for name in table(section) if "_" in name or name == "internal"} == set(Why)
+
+
+def test_every_annotation_is_documented():
+    for annotation in words.ANNOTATIONS:
+        assert f"`{annotation}`" in PAGE
+
+
+def test_every_metric_is_documented():
+    rows = table(PAGE.partition("## Metrics")[2])
+    declared = {metric.name.removeprefix("sidelight_injector_") for metric in Metrics().registry.collect()}
+    assert declared <= set(rows)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ([], "--sidecar-file is required"),
+        ([*NEEDED, "--listen", "8443"], "not HOST:PORT"),
+        ([*NEEDED, "--certificate-days", "122"], "at most a third of --authority-days"),
+        ([*NEEDED, "--events-per-minute", "0"], "from 1 to 6000"),
+        ([*NEEDED, "--max-body-bytes", "1023k"], "at least 1M"),
+        ([*NEEDED, "--namespace-timeout-seconds", "4.1"], "at most 4"),
+        ([*NEEDED, "--pod-security-default", "strict"], "not one of privileged, baseline, restricted"),
+        ([*NEEDED, "--native", "yes"], "not one of auto, always, never"),
+        ([*NEEDED, "--log-level", "loud"], "not one of debug"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_reason(flags, told):
+    with pytest.raises(BadSetting, match=re.escape(told)):
+        parse(Settings, "injector", "", flags, {})
+
+
+def test_limits_hold_at_their_edge():
+    edge = ["--certificate-days", "121.6", "--events-per-minute", "6000", "--max-body-bytes", "1M"]
+    assert parse(Settings, "injector", "", [*NEEDED, *edge, "--namespace-timeout-seconds", "4"], {})
+
+
+def test_the_injectors_own_namespace_is_always_excluded():
+    settings = parse(
+        Settings, "injector", "", [*NEEDED, "--exclude-namespace", "other"], {"SIDELIGHT_NAMESPACE": "p"}
+    )
+    assert settings.excluded == {"other", "p"}
