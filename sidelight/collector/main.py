@@ -31,6 +31,7 @@ from sidelight.collector.captures.found import windows_of
 from sidelight.collector.captures.routes import Captures, Sizes
 from sidelight.collector.captures.routes import off as captures_off
 from sidelight.collector.captures.shelf import Shelf
+from sidelight.collector.clustered import clustered, opened_cluster
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
 from sidelight.collector.door import Tokens, read_tokens
@@ -210,6 +211,7 @@ async def serve(
         expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
     )
     captures = capture_routes(settings, engine, shelf, metrics)
+    around = clustered(settings, store, engine, captures.desk, metrics, opened_cluster(settings))
     link_rules = links.LinkRules(settings.links, settings.link_days, settings.max_link_bytes)
     kept_links, pages = links.Links(store, link_rules), ui.find() if serves else None
     app = build_app(
@@ -222,7 +224,9 @@ async def serve(
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
                 kept=settings.retention_days,
                 page=pages.offline if pages else None,
+                rolled=around.rolled,
             ),
+            *around.routes,
             *(captures.routes() if settings.captures else captures_off()),
             *links.routes(kept_links, link_rules, settings.path_prefix),
             *ui.routes(settings.path_prefix, pages),
@@ -275,6 +279,10 @@ async def serve(
             if serves and settings.captures:
                 roots.create_task(
                     outlive(stop, "captures", captures.desk.run(stop)), name="look after captures"
+                )
+            if serves and around.discovery.on:
+                roots.create_task(
+                    outlive(stop, "discovery", around.discovery.run(stop)), name="watch the cluster"
                 )
             await stop.wait()
             _log.info("stopping")

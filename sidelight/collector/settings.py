@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from sidelight.settings import BadSetting, address, positive, seconds, setting, 
 DAY_SECONDS = 86_400.0
 MIN_STRAY_SECONDS = 600.0
 MOST_LEASE_SECONDS = 3600.0
+MOST_NAMESPACES = 20
 
 _AT_LEAST_ONE = (
     "max_windows",
@@ -38,6 +40,8 @@ _AT_LEAST_ONE = (
     "capture_speedscope_frames",
     "max_export_frames",
     "max_link_bytes",
+    "discovery_max_pods",
+    "discovery_rollouts",
 )
 
 _CENTURY_DAYS = 36_525
@@ -55,6 +59,10 @@ _AT_MOST = {
     "capture_lost_seconds": DAY_SECONDS,
     "capture_hold_seconds": 600.0,
     "capture_retention_days": _CENTURY_DAYS,
+    "discovery_silent_seconds": DAY_SECONDS,
+    "discovery_share_seconds": 60.0,
+    "discovery_lease_seconds": 600.0,
+    "attach_wait_seconds": DAY_SECONDS,
 }
 """Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
 
@@ -74,6 +82,18 @@ def level(text: str) -> str:
     if text not in ("debug", "info", "warning", "error"):
         raise ValueError(f"{text!r} is not debug, info, warning or error")
     return text
+
+
+def namespace(text: str) -> str:
+    """The name of a namespace (RFC 1123, a label)."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
+        raise ValueError(f"{text!r} is not the name of a namespace")
+    return text
+
+
+def namespace_or_all(text: str) -> str:
+    """The name of a namespace, or * for all."""
+    return text if text == "*" else namespace(text)
 
 
 class Days(NamedTuple):
@@ -135,6 +155,9 @@ class Settings:
     )
     allow_anonymous_writes: bool = setting(
         default=False, help="let anybody who reaches this address send windows"
+    )
+    kubernetes: str = setting(
+        "off", "the cluster to ask: in-cluster, or the path of a kubeconfig; off: none", metavar="WHERE"
     )
 
     flush_seconds: float = setting(
@@ -265,6 +288,43 @@ class Settings:
         7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
     )
 
+    discovery: bool = setting(
+        default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
+    )
+    discovery_namespaces: tuple[str, ...] = setting(
+        (), "watch only this namespace; may be repeated", read=namespace, metavar="NAMESPACE"
+    )
+    discovery_max_pods: int = setting(
+        50_000, "most pods that are kept; those beyond it are counted", read=whole, metavar="COUNT"
+    )
+    discovery_silent_seconds: float = setting(
+        180.0, "a sidecar that runs and was not heard of for so long is silent", read=positive
+    )
+    discovery_share_seconds: float = setting(
+        5.0, "the collector that watches tells the others at most so often", read=positive
+    )
+    discovery_lease_seconds: float = setting(
+        30.0, "another takes the watch over when it has not been heard of for so long", read=positive
+    )
+    discovery_rollouts: int = setting(
+        5000, "rollouts that are kept, the latest of all workloads", read=whole, metavar="COUNT"
+    )
+    attach_image: str = setting(
+        "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
+    )
+    attach_namespaces: tuple[str, ...] = setting(
+        (),
+        "namespaces in which they may be attached; may be repeated, and * means all",
+        read=namespace_or_all,
+        metavar="NAMESPACE",
+    )
+    attach_collector: str = setting(
+        "", "the address at which attached sidecars find this collector", metavar="URL"
+    )
+    attach_wait_seconds: float = setting(
+        120.0, "how long a capture waits for sidecars it attached", read=positive
+    )
+
     links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
     link_days: int = setting(400, "whole days a link is kept after it was last made; 0: for ever", read=whole)
     max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
@@ -341,12 +401,33 @@ class Settings:
             raise BadSetting(
                 "cache_dir is in the store", hint="Choose a directory that is not below that of --store."
             )
+        if len(self.discovery_namespaces) > MOST_NAMESPACES:
+            raise BadSetting(
+                f"discovery_namespaces has more than {MOST_NAMESPACES} names",
+                hint="Each takes six watches: give none, and a ClusterRole, to watch all namespaces at once.",
+            )
+        if self.attach_image:
+            self._check_attach()
         if self.write_tokens_file is None and not (
             self.allow_anonymous_writes or is_loopback(self.address[0]) or self.role == "compactor"
         ):
             raise BadSetting(
                 f"anybody who reaches {self.address[0]} could write profiles",
                 hint="Give --write-tokens-file, or listen on 127.0.0.1, or --allow-anonymous-writes.",
+            )
+
+    def _check_attach(self) -> None:
+        if self.kubernetes == "off":
+            raise BadSetting("attach_image is given, and kubernetes is off", hint="Give --kubernetes too.")
+        if not self.attach_namespaces:
+            raise BadSetting(
+                "attach_image is given without attach_namespaces",
+                hint="Name the namespaces in which captures may attach sidecars, or give '*' for all.",
+            )
+        if not self.attach_collector.startswith(("http://", "https://")):
+            raise BadSetting(
+                "attach_image is given without attach_collector",
+                hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
             )
 
     def _check_days(self, service: str, days: Days) -> None:
