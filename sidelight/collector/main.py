@@ -31,6 +31,7 @@ from sidelight.collector.captures.found import windows_of
 from sidelight.collector.captures.routes import Captures, Sizes
 from sidelight.collector.captures.routes import off as captures_off
 from sidelight.collector.captures.shelf import Shelf
+from sidelight.collector.clustered import clustered, opened_cluster
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
 from sidelight.collector.door import Tokens
@@ -47,13 +48,14 @@ from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.recent import RecentIds, stored_ids
 from sidelight.collector.retention import Policy, Retention
 from sidelight.collector.serving import announce, bind, listen, port_of, server_logger
-from sidelight.collector.settings import DAY_SECONDS, Days, Settings
+from sidelight.collector.settings import DAY_SECONDS, Settings
 from sidelight.collector.store.counted import CountedStore
 from sidelight.collector.store.disk import DiskCachedStore
 from sidelight.collector.store.lease import Leases
 from sidelight.collector.store.objects import ObjectStore, StoreError
 from sidelight.collector.store.opening import open_store, verify
 from sidelight.collector.store.unconditional import UnconditionalStore
+from sidelight.collector.values import Days
 from sidelight.collector.workers import SIGNALS, Job, usable_cores
 from sidelight.settings import BadSetting, shown
 from sidelight.stacks.errors import SidelightError
@@ -213,6 +215,7 @@ async def serve(
         expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
     )
     captures = capture_routes(settings, engine, shelf, metrics)
+    around = clustered(settings, store, engine, captures.desk, metrics, opened_cluster(settings))
     link_rules = links.LinkRules(settings.links, settings.link_days, settings.max_link_bytes)
     kept_links, pages = links.Links(store, link_rules), ui.find() if serves else None
     app = build_app(
@@ -225,7 +228,9 @@ async def serve(
                 told=lambda origin: metrics.query_answers.labels(origin).inc(),
                 kept=settings.retention_days,
                 page=pages.offline if pages else None,
+                rolled=around.rolled,
             ),
+            *around.routes,
             *(captures.routes() if settings.captures else captures_off()),
             *links.routes(kept_links, link_rules, settings.path_prefix),
             *ui.routes(settings.path_prefix, pages),
@@ -279,6 +284,10 @@ async def serve(
             if serves and settings.captures:
                 roots.create_task(
                     outlive(stop, "captures", captures.desk.run(stop)), name="look after captures"
+                )
+            if serves and around.discovery.on:
+                roots.create_task(
+                    outlive(stop, "discovery", around.discovery.run(stop)), name="watch the cluster"
                 )
             await stop.wait()
             _log.info("stopping")

@@ -160,6 +160,40 @@ class Metrics:
         self.recording_bytes = self._counter(
             "sidelight_capture_recording_bytes", "Bytes of recordings kept, compressed."
         )
+        self.pods_without_sidecar = self._gauge(
+            "sidelight_pods_without_sidecar",
+            "Running pods that should be profiled and have no sidecar; told by the process that watches.",
+            ("namespace",),
+        )
+        self.pods_with_dead_sidecar = self._gauge(
+            "sidelight_pods_with_dead_sidecar", "Pods whose sidecar does not run.", ("namespace",)
+        )
+        self.pods_with_silent_sidecar = self._gauge(
+            "sidelight_pods_with_silent_sidecar",
+            "Pods whose sidecar runs and was not heard of for --discovery-silent-seconds.",
+            ("namespace",),
+        )
+        self.discovery_watching = self._gauge(
+            "sidelight_discovery_watching", "1 in the process that watches the cluster.", of_all="sum"
+        )
+        self.discovery_objects = self._gauge(
+            "sidelight_discovery_objects", "Objects of the cluster that are kept, by kind.", ("kind",)
+        )
+        self.discovery_events = self._counter(
+            "sidelight_discovery_events", "What watches of the cluster told, by kind of object.", ("kind",)
+        )
+        self.discovery_errors = self._counter(
+            "sidelight_discovery_errors",
+            "Times that the cluster could not be watched, by cause; expired is mended by a new list.",
+            ("cause",),
+        )
+        for cause in ("denied", "away", "expired", "store"):
+            self.discovery_errors.labels(cause)
+        self.attached = self._counter(
+            "sidelight_attached", "Sidecars attached to pods for a capture, by what came of it.", ("outcome",)
+        )
+        for outcome in ("attached", "denied", "refused", "failed", "away"):
+            self.attached.labels(outcome)
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
         )

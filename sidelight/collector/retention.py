@@ -26,13 +26,13 @@ from typing import Final
 import structlog
 
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.settings import Days
 from sidelight.collector.store import lease, manifest, segments
 from sidelight.collector.store.blocks import rewrite_block
 from sidelight.collector.store.manifest import Block, Manifest, Version
 from sidelight.collector.store.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight.collector.store.pins import Pin, held, read_pins
 from sidelight.collector.store.tables import SCHEMAS, Part
+from sidelight.collector.values import Days
 
 DELETES_AT_ONCE: Final = 8
 _DAY: Final = r"(?P<day>\d{4}-\d\d-\d\d)"

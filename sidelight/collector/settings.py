@@ -5,16 +5,25 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from sidelight.cluster.words import AUDIENCE
 from sidelight.collector.engine_url import EngineUrl, engine_url
 from sidelight.collector.readers import Network, header, network
+from sidelight.collector.values import (
+    Days,
+    level,
+    namespace,
+    namespace_or_all,
+    path_prefix,
+    role,
+    service_days,
+)
 from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
 
 DAY_SECONDS = 86_400.0
 MIN_STRAY_SECONDS = 600.0
 MOST_LEASE_SECONDS = 3600.0
+MOST_NAMESPACES = 20
 
 _AT_LEAST_ONE = (
     "max_windows",
@@ -42,6 +51,8 @@ _AT_LEAST_ONE = (
     "max_link_bytes",
     "kubernetes_tokens",
     "kubernetes_reviews",
+    "discovery_max_pods",
+    "discovery_rollouts",
 )
 
 _CENTURY_DAYS = 36_525
@@ -63,51 +74,12 @@ _AT_MOST = {
     "kubernetes_refused_seconds": 600.0,
     "kubernetes_grace_seconds": DAY_SECONDS,
     "kubernetes_reviews": 64,
+    "discovery_silent_seconds": DAY_SECONDS,
+    "discovery_share_seconds": 60.0,
+    "discovery_lease_seconds": 600.0,
+    "attach_wait_seconds": DAY_SECONDS,
 }
 """Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
-
-
-def path_prefix(text: str) -> str:
-    """A URL path to serve below: empty, or with a leading and without a trailing slash."""
-    prefix = text.rstrip("/")
-    if prefix and not (prefix.startswith("/") and all(part.isascii() for part in prefix)):
-        raise ValueError(f"{text!r} is not a path such as /profiles")
-    if any(part in ("", ".", "..") for part in prefix.split("/")[1:]) or set(prefix) & set("{}?#% "):
-        raise ValueError(f"{text!r} is not a plain path such as /profiles")
-    return prefix
-
-
-def level(text: str) -> str:
-    """A level of logging."""
-    if text not in ("debug", "info", "warning", "error"):
-        raise ValueError(f"{text!r} is not debug, info, warning or error")
-    return text
-
-
-class Days(NamedTuple):
-    """How many whole days windows are kept one by one, by the hour, and by the day."""
-
-    window: int
-    hour: int
-    day: int
-
-
-def service_days(text: str) -> tuple[str, Days]:
-    """A service and how long it is kept: `shop=30/90/400`."""
-    service, separator, days = text.rpartition("=")
-    parts = days.split("/")
-    if not (
-        service and separator and len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts)
-    ):
-        raise ValueError(f"{text!r} is not like shop=30/90/400: days of windows, hours and days")
-    return service, Days(*map(int, parts))
-
-
-def role(text: str) -> str:
-    """What a collector does."""
-    if text not in ("all", "serve", "compactor"):
-        raise ValueError(f"{text!r} is not all, serve or compactor")
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +281,43 @@ class Settings:
         7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
     )
 
+    discovery: bool = setting(
+        default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
+    )
+    discovery_namespaces: tuple[str, ...] = setting(
+        (), "watch only this namespace; may be repeated", read=namespace, metavar="NAMESPACE"
+    )
+    discovery_max_pods: int = setting(
+        50_000, "most pods that are kept; those beyond it are counted", read=whole, metavar="COUNT"
+    )
+    discovery_silent_seconds: float = setting(
+        180.0, "a sidecar that runs and was not heard of for so long is silent", read=positive
+    )
+    discovery_share_seconds: float = setting(
+        5.0, "the collector that watches tells the others at most so often", read=positive
+    )
+    discovery_lease_seconds: float = setting(
+        30.0, "another takes the watch over when it has not been heard of for so long", read=positive
+    )
+    discovery_rollouts: int = setting(
+        5000, "rollouts that are kept, the latest of all workloads", read=whole, metavar="COUNT"
+    )
+    attach_image: str = setting(
+        "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
+    )
+    attach_namespaces: tuple[str, ...] = setting(
+        (),
+        "namespaces in which they may be attached; may be repeated, and * means all",
+        read=namespace_or_all,
+        metavar="NAMESPACE",
+    )
+    attach_collector: str = setting(
+        "", "the address at which attached sidecars find this collector", metavar="URL"
+    )
+    attach_wait_seconds: float = setting(
+        120.0, "how long a capture waits for sidecars it attached", read=positive
+    )
+
     links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
     link_days: int = setting(400, "whole days a link is kept after it was last made; 0: for ever", read=whole)
     max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
@@ -395,6 +404,13 @@ class Settings:
                 "read_proxy_header and trusted_proxies go together",
                 hint="A header counts only from proxies that are named: give both, or neither.",
             )
+        if len(self.discovery_namespaces) > MOST_NAMESPACES:
+            raise BadSetting(
+                f"discovery_namespaces has more than {MOST_NAMESPACES} names",
+                hint="Each takes six watches: give none, and a ClusterRole, to watch all namespaces at once.",
+            )
+        if self.attach_image:
+            self._check_attach()
         if self.write_tokens_file is None and not (
             self.in_cluster
             or self.allow_anonymous_writes
@@ -405,6 +421,20 @@ class Settings:
                 f"anybody who reaches {self.address[0]} could write profiles",
                 hint="Give --write-tokens-file or --kubernetes, or listen on 127.0.0.1, or "
                 "--allow-anonymous-writes.",
+            )
+
+    def _check_attach(self) -> None:
+        if self.kubernetes == "off":
+            raise BadSetting("attach_image is given, and kubernetes is off", hint="Give --kubernetes too.")
+        if not self.attach_namespaces:
+            raise BadSetting(
+                "attach_image is given without attach_namespaces",
+                hint="Name the namespaces in which captures may attach sidecars, or give '*' for all.",
+            )
+        if not self.attach_collector.startswith(("http://", "https://")):
+            raise BadSetting(
+                "attach_image is given without attach_collector",
+                hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
             )
 
     def _check_days(self, service: str, days: Days) -> None:

@@ -20,7 +20,6 @@ from sidelight.collector.doctor.findings import Kind, Severity
 from sidelight.collector.doctor.settings import DoctorSettings
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.retention import Level, Policy, Retention
-from sidelight.collector.settings import Days
 from sidelight.collector.store import manifest
 from sidelight.collector.store.blocks import write_block
 from sidelight.collector.store.manifest import Block, Manifest
@@ -30,6 +29,7 @@ from sidelight.collector.store.opening import CONFIG_KEY, verify
 from sidelight.collector.store.pins import Pin, add_pin
 from sidelight.collector.store.segments import SegmentRef, event_day, list_segments, parquet, write_segment
 from sidelight.collector.store.tables import Part
+from sidelight.collector.values import Days
 from sidelight.stacks.window import Window
 from tests.collector.storing import START_NS, stored, window
 from tests.collector.test_query_blocks import fleet

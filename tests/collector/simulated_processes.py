@@ -20,12 +20,12 @@ from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.recent import DuplicateId, RecentIds, stored_ids
-from sidelight.collector.settings import Days
 from sidelight.collector.store import manifest
 from sidelight.collector.store.hashed import hashed
 from sidelight.collector.store.objects import StoreError
 from sidelight.collector.store.segments import read_segment
 from sidelight.collector.store.tables import ADDED_UP
+from sidelight.collector.values import Days
 from sidelight.stacks.errors import SidelightError
 from tests.collector.faults import Died
 from tests.collector.simulated_queries import ask, drawn

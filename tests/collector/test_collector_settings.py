@@ -11,7 +11,8 @@ import pytest
 from sidelight.collector.door import read_tokens
 from sidelight.collector.main import admission, query_limits, retention_policy
 from sidelight.collector.retention import Policy, last_expired
-from sidelight.collector.settings import Days, Settings
+from sidelight.collector.settings import Settings
+from sidelight.collector.values import Days
 from sidelight.settings import BadSetting, parse
 
 CENTURY = {

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.retention import Policy, Retention, last_expired, plan
-from sidelight.collector.settings import Days
 from sidelight.collector.store.manifest import days
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
 from sidelight.collector.store.segments import list_segments, write_segment
+from sidelight.collector.values import Days
 from sidelight.stacks.window import Window
 
 Make = Callable[..., Window]

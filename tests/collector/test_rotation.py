@@ -14,13 +14,13 @@ from sidelight.collector.query.listing import label_values, services
 from sidelight.collector.query.series import timeline
 from sidelight.collector.query.tables import depth
 from sidelight.collector.retention import KEPT, Level, Policy, Retention, level_of, plan
-from sidelight.collector.settings import Days
 from sidelight.collector.store import manifest
 from sidelight.collector.store.manifest import Block
 from sidelight.collector.store.objects import ObjectStore, StoreRefused, StoreUnavailable
 from sidelight.collector.store.pins import Pin, PinDamaged, add_pin, read_pins, remove_pin
 from sidelight.collector.store.segments import event_day
 from sidelight.collector.store.tables import SCHEMAS
+from sidelight.collector.values import Days
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
 from tests.collector.faults import Fault, FaultyStore

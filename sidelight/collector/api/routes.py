@@ -33,11 +33,11 @@ from sidelight.collector.query.lines import function_lines
 from sidelight.collector.query.listing import label_names, label_values, services
 from sidelight.collector.query.overview import overview
 from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.series import timeline
+from sidelight.collector.query.series import Rolled, Timeline, timeline
 from sidelight.collector.query.tables import By, depth, functions
 from sidelight.collector.query.windows import Question
-from sidelight.collector.settings import Days
 from sidelight.collector.times import rfc3339
+from sidelight.collector.values import Days
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.errors import Reason, SidelightError
 
@@ -79,13 +79,14 @@ def routes(
     told: Callable[[Origin], None] = lambda _: None,
     kept: Days | None = None,
     page: str | None = None,
+    rolled: Callable[[Question], Sequence[Rolled]] = lambda _: (),
 ) -> list[web.RouteDef]:
     """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered.
 
     `told` hears where each answer came from; `kept` is how long windows are kept, to be told. `page` is the
-    built page that HTML exports are made of.
+    built page that HTML exports are made of. `rolled` tells the rollouts that belong to a question.
     """
-    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns, kept, page)
+    api = _Api(engine, Answers(engine, told), activity, store_kind, clock_ns, kept, page, rolled)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
         "/overview": api.overview,
@@ -120,7 +121,9 @@ class _Api:
         clock_ns: Callable[[], int],
         kept: Days | None,
         page: str | None,
+        rolled: Callable[[Question], Sequence[Rolled]],
     ) -> None:
+        self._rolled = rolled
         self._engine = engine
         self._page = page
         self._answers = answers
@@ -154,10 +157,14 @@ class _Api:
     async def timeline(self, request: web.Request) -> web.Response:
         given = self._read(request, "/timeline")
         kind, step, most = given.kind(), given.step_ns(), self._limits.max_points
-        return await self._answer(
-            request,
-            lambda: partial(timeline, question=given.question(), kind=kind, step_ns=step, most=most),
-        )
+
+        def asked() -> partial[Timeline]:
+            question = given.question()
+            drawn = partial(timeline, question=question, kind=kind, step_ns=step, most=most)
+            # They are part of the question, so that an answer that is kept has all that are known by now.
+            return partial(drawn, rolled=self._rolled(question))
+
+        return await self._answer(request, asked)
 
     async def heatmap(self, request: web.Request) -> web.Response:
         given, limits = self._read(request, "/heatmap"), self._limits

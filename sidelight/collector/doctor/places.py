@@ -10,6 +10,7 @@ from datetime import date
 from typing import Final
 
 from sidelight.collector.captures.shelf import is_own
+from sidelight.collector.discovery import share as discovery
 from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.objects import ObjectEntry, ObjectStore
 from sidelight.collector.store.opening import CONFIG_KEY, PROBES
@@ -72,9 +73,13 @@ def survey(store: ObjectStore) -> Survey:
             found.probes.append(entry)
         elif _PIN.fullmatch(entry.key):
             found.pins.append(entry.key)
-        elif not (entry.key.startswith(_LEASES) or _LINK.fullmatch(entry.key) or is_own(entry.key)):
+        elif not (entry.key.startswith(_LEASES) or _LINK.fullmatch(entry.key) or _is_own(entry.key)):
             add_unknown(found.unknown, entry)
     return found
+
+
+def _is_own(key: str) -> bool:
+    return is_own(key) or discovery.is_own(key)
 
 
 def add_unknown(unknown: dict[str, Folder], entry: ObjectEntry) -> None:

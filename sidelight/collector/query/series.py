@@ -1,5 +1,6 @@
 """The timeline: what was seen when, in steps of equal length."""
 
+from collections.abc import Sequence
 from typing import Final, TypedDict
 
 import pyarrow as pa
@@ -26,6 +27,24 @@ WANTED_POINTS: Final = 240
 HOUR_SECONDS: Final = 3600
 
 
+class Rolled(TypedDict):
+    """When a revision of a workload began to roll out and was complete (Unix seconds; None while not)."""
+
+    namespace: str
+    kind: str
+    workload: str
+    revision: int
+    version: str
+    started: float
+    ended: float | None
+
+
+class RolledVersion(Version):
+    """A version and its rollouts, where the collector watches the cluster."""
+
+    rollouts: list[Rolled]
+
+
 class Timeline(TypedDict):
     """Columns by step; a window counts whole in the step in which it began.
 
@@ -44,16 +63,22 @@ class Timeline(TypedDict):
     pods: list[int]
     coverage: list[float | None]
     stopped_share: list[float | None]
-    versions: list[Version]
+    versions: list[RolledVersion]
     modes: list[str]
     quality: Quality
     basis: Basis
 
 
 def timeline(
-    reading: Reading, question: Question, kind: ProfileType, *, step_ns: int | None, most: int
+    reading: Reading,
+    question: Question,
+    kind: ProfileType,
+    *,
+    step_ns: int | None,
+    most: int,
+    rolled: Sequence[Rolled] = (),
 ) -> Timeline:
-    """What was seen in each step of the range; without `step_ns` one is chosen."""
+    """What was seen in each step of the range; without `step_ns` one is chosen. `rolled` goes to versions."""
     least = step_ns or suitable_step(question.until_ns - question.from_ns)
     chosen = choose(reading, question, stacks=False, step_ns=least)
     table = chosen.table
@@ -95,11 +120,16 @@ def timeline(
         "pods": pods,
         "coverage": covered,
         "stopped_share": stopped,
-        "versions": versions(table),
+        "versions": [_with_rollouts(one, rolled) for one in versions(table)],
         "modes": said(whole["mode"]),
         "quality": quality(table, whole),
         "basis": basis([chosen], kind, reading.unreadable),
     }
+
+
+def _with_rollouts(version: Version, rolled: Sequence[Rolled]) -> RolledVersion:
+    own = [one for one in rolled if one["version"] == version["version"]]
+    return {**version, "rollouts": own}
 
 
 def _told(processes: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:
