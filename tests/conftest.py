@@ -1,8 +1,9 @@
 """Hypothesis profiles, and what runs beside what.
 
-`dev` is a quick answer at the desk, `ci` the same answer on every run. With several workers (`pytest -n`, as in
-`make test`) each file runs on one of them, beside others. Some tests measure time, or sample processes that are
-to have a CPU to themselves: they run at the end, one after another, with nothing beside them.
+`dev` is a quick answer at the desk, `ci` the same answer on every run.
+
+With several workers (`pytest -n`, as in `make test`) each file runs on one of them, beside others. Some tests
+measure time, or sample processes that are to have a CPU to themselves: they run at the end, one by one.
 """
 
 import fcntl
