@@ -1,8 +1,19 @@
-"""Hypothesis profiles: `dev` for a quick answer at the desk, `ci` for the same answer on every run."""
+"""Hypothesis profiles, and what runs beside what.
 
+`dev` is a quick answer at the desk, `ci` the same answer on every run.
+
+With several workers (`pytest -n`, as in `make test`) each file runs on one of them, beside others. Some tests
+measure time, or sample processes that are to have a CPU to themselves: they run at the end, one by one.
+"""
+
+import fcntl
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile(
@@ -14,3 +25,44 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+ALONE = (
+    "tests/bench/test_swarm.py",
+    "tests/demo/",
+    "tests/e2e/",
+    "tests/harm/",
+    "tests/local/",
+    "tests/native/",
+    "tests/services/",
+    "tests/sidecar/",
+    "tests/truth/",
+)
+
+
+class FilesSideBySide(LoadScopeScheduling):
+    """A file at a time for each worker; those that run alone are one piece of work, the last."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesSideBySide:
+    config.option.loadscopereorder = False
+    return FilesSideBySide(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.nodeid.startswith(ALONE))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Whoever runs alone waits for the other workers, and they for it: a lock on this file, shared or not."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    with Path(__file__).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX if item.nodeid.startswith(ALONE) else fcntl.LOCK_SH)
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)

@@ -335,7 +335,7 @@ async def test_no_more_sidecars_are_kept_waiting_than_may(serving: Serve) -> Non
         refused = await second.ask(hold=25)
         assert (refused.status, refused.reason) == (429, "overloaded")
         assert (await second.ask(hold=0)).status == 200  # whoever does not wait is answered
-        await started(collector)
+        await started(collector, pods=["p-1"])
         await asking
 
 
