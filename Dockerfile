@@ -30,6 +30,8 @@ RUN python -m venv /build && python -m venv --without-pip /opt/sidelight
 COPY requirements requirements
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip install --quiet --require-hashes --requirement requirements/build.txt
+
+FROM python AS package
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY examples examples
 COPY sidelight sidelight
@@ -39,6 +41,7 @@ RUN /build/bin/python -m build --no-isolation --wheel --outdir /wheels .
 FROM python AS sidecar-environment
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/sidecar.txt
+COPY --from=package /wheels /wheels
 COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 
@@ -50,6 +53,7 @@ RUN cd /opt/sidelight/lib/python3*/site-packages \
     && rm -rf pyarrow/tests pyarrow/include pyarrow/*flight* pyarrow/*arrow_s3* pyarrow/*s3fs* \
     && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
     && /opt/sidelight/bin/python -c 'import boto3, pyarrow.compute, pyarrow.parquet; boto3.client("s3", "us-east-1")'
+COPY --from=package /wheels /wheels
 COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 

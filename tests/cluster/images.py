@@ -21,12 +21,13 @@ HERE = Path(__file__).parent
 CACHE = ROOT / ".tools" / "images"
 CA = Path("/etc/ssl/certs/ca-certificates.crt")
 SUITE = "bookworm"
-PACKAGES = ("ca-certificates", "gcc", "libc6-dev", "python3", "python3-venv")
-"""What the stages of the Dockerfile need of Debian; one base for all of them."""
+PACKAGES = ("ca-certificates", "python3", "python3-venv")
+BUILD_PACKAGES = ("gcc", "libc6-dev")
+"""What the images need of Debian, and what the stages that compile need beside it."""
 
 SIDECAR, COLLECTOR = "localhost/sidelight-sidecar:test", "localhost/sidelight-collector:test"
 DEMO, PAUSE = "localhost/sidelight-demo:test", "localhost/pause:test"
-BASE = "localhost/base:test"
+BASE, BUILD_BASE = "localhost/base:test", "localhost/build-base:test"
 IGNORED = {"node_modules", "dist", "target", "test", "ui", "__pycache__"}
 
 
@@ -79,7 +80,7 @@ def from_folder(image: str, folder: Path, *config: str) -> None:
 
 
 def base() -> None:
-    """A Debian with Python, a compiler, and names under which a build finds this machine's Rust and Node."""
+    """A Debian with Python; and one with a compiler too, where a build finds this machine's Rust and Node."""
     root = CACHE / "root"
     shutil.rmtree(root, ignore_errors=True)
     with (CACHE / "build.log").open("ab") as output:
@@ -91,14 +92,25 @@ def base() -> None:
     (root / "var/cache/apt/archives/partial").mkdir(parents=True)
     shutil.copy(CA, root / str(CA)[1:])
     (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-    npm = root / "usr/local/bin/npm"
-    npm.write_text('#!/bin/sh\nexec node /opt/npm/bin/npm-cli.js "$@"\n')
-    npm.chmod(0o755)
+    path = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     try:
-        path = "/usr/local/bin:/opt/rust/bin:/opt/node/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         from_folder(BASE, root, "--env", f"PATH={path}", "--env", "LANG=C.UTF-8")
     finally:
         shutil.rmtree(root)
+    container = buildah("from", "--pull-never", BASE, capture=True)
+    npm = r'#!/bin/sh\nexec node /opt/npm/bin/npm-cli.js "$@"\n'
+    packages = " ".join(BUILD_PACKAGES)
+    script = f"""
+        apt-get -qq update
+        DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends {packages}
+        printf '{npm}' > /usr/local/bin/npm
+        chmod +x /usr/local/bin/npm"""
+    try:
+        buildah("run", container, "--", "sh", "-ec", script)
+        buildah("config", "--env", f"PATH={path}:/opt/rust/bin:/opt/node/bin", container)
+        buildah("commit", "--quiet", container, BUILD_BASE)
+    finally:
+        buildah("rm", container)
 
 
 def toolchains() -> list[str]:
@@ -120,7 +132,8 @@ def toolchains() -> list[str]:
 
 def ours(target: str, image: str) -> None:
     """One of the images of the Dockerfile."""
-    bases = [f"--build-arg={name}_IMAGE={BASE}" for name in ("PYTHON", "RUST", "NODE")]
+    bases = [f"--build-arg={name}_IMAGE={BUILD_BASE}" for name in ("RUST", "NODE")]
+    bases.append(f"--build-arg=PYTHON_IMAGE={BASE}")
     secret = f"--secret=id=ca,src={CA}"
     buildah("build", "--layers", *bases, secret, *toolchains(), "--target", target, "--tag", image, ROOT)
 
@@ -148,7 +161,7 @@ def built() -> list[Path]:
     CACHE.mkdir(parents=True, exist_ok=True)
     ignore = (ROOT / ".dockerignore").read_text().splitlines()
     context = [ROOT / line[1:] for line in ignore if line.startswith("!")]
-    bottom = stamp([], SUITE, *PACKAGES)
+    bottom = stamp([], SUITE, *PACKAGES, "/", *BUILD_PACKAGES)
     source = stamp([ROOT / "Dockerfile", *context], bottom)
     wanted = {
         PAUSE: (stamp([], "1"), pause),
