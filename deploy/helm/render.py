@@ -1,9 +1,11 @@
 """Renders the chart once per mode, so that a review shows what a change does in the cluster.
 
 `render.py [DIRECTORY]` writes one file per values file under modes/, and the example service's, to DIRECTORY
-(deploy/helm/rendered unless given), and removes what is there of modes that are gone.
+(deploy/helm/rendered unless given), and removes what is there of modes that are gone. `paste/sidecar.yaml`
+is the sidecar alone, as the injector has it.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,9 +13,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 HERE = Path(__file__).resolve().parent
 HELM = HERE.parent.parent / ".tools" / "bin" / "helm"
 KUBERNETES = "1.34.0"
+PASTED = """\
+# The sidecar, for a Deployment that nobody injects into: change SERVICE, VERSION and collector, then
+#   kubectl --namespace shop patch deployment checkout --patch-file sidecar.yaml
+# or paste it into the pod template. Before Kubernetes 1.29 it goes to `containers`, without restartPolicy.
+"""
 
 
 def main(argv: list[str]) -> None:
@@ -25,6 +34,8 @@ def main(argv: list[str]) -> None:
         stale.unlink()
     for name, text in rendered():
         (target / f"{name}.yaml").write_text(text, encoding="utf-8")
+    (target / "paste").mkdir(exist_ok=True)
+    (target / "paste" / "sidecar.yaml").write_text(pasted(), encoding="utf-8")
 
 
 def rendered() -> Iterator[tuple[str, str]]:
@@ -37,6 +48,17 @@ def rendered() -> Iterator[tuple[str, str]]:
         yield "sidecar", template("checkout", chart, "shop")
         native = ["--set", "native=true", "--set", "sidelight.sidecar.sameUser=10001"]
         yield "sidecar-native", template("checkout", chart, "shop", *native)
+
+
+def pasted() -> str:
+    """The sidecar with the chart's defaults, as a patch of a Deployment."""
+    values, only = str(HERE / "modes" / "injector.yaml"), "templates/injector-configmap.yaml"
+    flags = ["--values", values, "--show-only", only]
+    text = template("sidelight", HERE / "sidelight", "profiling", *flags)
+    sidecar = json.loads(yaml.safe_load(text)["data"]["sidecar.json"])
+    container = {**sidecar["container"], "restartPolicy": "Always"}
+    pod = {"shareProcessNamespace": True, "initContainers": [container], "volumes": sidecar["volumes"]}
+    return PASTED + yaml.safe_dump({"spec": {"template": {"spec": pod}}}, sort_keys=False)
 
 
 def template(release: str, chart: Path, namespace: str, *flags: str) -> str:

@@ -24,14 +24,15 @@ Json = dict[str, Any]
 NAME = "sidelight-injector"
 CHART = ROOT / "deploy" / "helm" / "sidelight"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-_FLAGS = ("--kube-version", "1.34.0", "--set", "collector.auth.writeTokensSecret=tokens")
+_VALUES = "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true"
+_FLAGS = ("--kube-version", "1.34.0", "--set", _VALUES)
 
 
 def rendered(namespace: str, *flags: str) -> list[Json]:
     """What the chart renders of the injector."""
     command = [ROOT / ".tools" / "bin" / "helm", "template", "sidelight", CHART, "--namespace", namespace]
     done = subprocess.run(
-        [*map(str, command), *_FLAGS, "--set", "injector.enabled=true", *flags],
+        [*map(str, command), *_FLAGS, *flags],
         check=True,
         capture_output=True,
         text=True,

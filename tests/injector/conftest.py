@@ -18,7 +18,7 @@ def sidecar_json() -> str:
     if not HELM.is_file():
         pytest.fail(f"{HELM} is missing: run `make tools`", pytrace=False)
     flags = ["--kube-version", "1.34.0", "--namespace", "profiling", "--set", "injector.enabled=true"]
-    flags += ["--set", "collector.auth.writeTokensSecret=tokens"]
+    flags += ["--set", "kubernetes.identity=true", "--set", "sidecar.serviceAccountToken.enabled=true"]
     flags += ["--show-only", "templates/injector-configmap.yaml"]
     command = [HELM, "template", "sidelight", ROOT / "deploy" / "helm" / "sidelight", *flags]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout

@@ -1,0 +1,200 @@
+"""The chart's injector: the same sidecar in every way of installing, least permissions, what is refused."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidelight.injector.decide import Place, decide
+from sidelight.injector.recipe import Recipe
+from sidelight.injector.settings import Settings
+from sidelight.settings import parse, variable
+from tests.injector.patching import patched
+
+Json = dict[str, Any]
+HELM_DIRECTORY = Path(__file__).resolve().parents[2] / "deploy" / "helm"
+NAME = "sidelight-injector"
+IDENTITY = ("--set", "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true")
+ENABLED = ("--set", "injector.enabled=true")
+
+
+@pytest.fixture
+def rendered(helm, chart):
+    """What the chart renders of the injector with these flags."""
+
+    def documents(*flags: str) -> list[Json]:
+        command = ("template", "sidelight", chart, "--namespace", "profiling", "--kube-version", "1.34.0")
+        text = helm(*command, *IDENTITY, *ENABLED, *flags).stdout
+        return [one for one in yaml.safe_load_all(text) if one and one["metadata"]["name"] == NAME]
+
+    return documents
+
+
+def of_kind(documents: list[Json], kind: str) -> Json:
+    [found] = [one for one in documents if one["kind"] == kind]
+    return found
+
+
+def container_of(documents: list[Json]) -> Json:
+    [container] = of_kind(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def recipe_of(documents: list[Json]) -> Recipe:
+    return Recipe.parse(of_kind(documents, "ConfigMap")["data"]["sidecar.json"])
+
+
+def injected(recipe: Recipe, *, native: bool) -> Json:
+    """The spec of a pod with one container, once it is injected."""
+    app = {"name": "app", "image": "a:7"}
+    bare = {"metadata": {"labels": {"app": "checkout"}}, "spec": {"containers": [app]}}
+    place = Place("shop", {"sidelight.dev/inject": "true"}, native=native)
+    return patched(bare, decide(bare, place, recipe).patch)["spec"]
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "ordinary"])
+def test_the_template_and_the_injector_make_the_same_container(native, rendered, helm, service_chart):
+    collector = "http://sidelight-collector.profiling.svc:8080"
+    values = f"tokenSecret=,collector={collector},serviceAccountToken.enabled=true"
+    flags = [part for one in values.split(",") for part in ("--set", f"sidelight.sidecar.{one}")]
+    flags += ["--set", f"image.tag=7,native={str(native).lower()}"]
+    by_template = _pod(helm("template", "x", service_chart, "--kube-version", "1.34.0", *flags).stdout)
+    settings = ("--set", "sidecar.settings.interval_seconds=60")
+    by_injector = injected(recipe_of(rendered(*settings)), native=native)
+    where = "initContainers" if native else "containers"
+    assert by_injector[where][-1] == by_template[where][-1]
+    assert by_injector["volumes"] == by_template["volumes"]
+    assert by_injector["shareProcessNamespace"] is by_template["shareProcessNamespace"] is True
+
+
+def test_the_yaml_to_paste_is_what_the_injector_makes(rendered):
+    text = (HELM_DIRECTORY / "rendered" / "paste" / "sidecar.yaml").read_text(encoding="utf-8")
+    pasted = yaml.safe_load(
+        text.replace("value: SERVICE", "value: checkout").replace("value: VERSION", "value: '7'")
+    )
+    made = injected(recipe_of(rendered()), native=True)
+    parts = ("shareProcessNamespace", "initContainers", "volumes")
+    assert pasted == {"spec": {"template": {"spec": {part: made[part] for part in parts}}}}
+
+
+def test_the_yaml_to_paste_in_git_is_what_the_chart_renders(tmp_path):
+    subprocess.run([sys.executable, HELM_DIRECTORY / "render.py", tmp_path], check=True, timeout=60)
+    written = (tmp_path / "paste" / "sidecar.yaml").read_text(encoding="utf-8")
+    assert written == (HELM_DIRECTORY / "rendered" / "paste" / "sidecar.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["self", "certManager"])
+def test_the_program_takes_the_settings_that_the_chart_gives_it(kind, rendered):
+    documents = rendered("--set", f"injector.certificates.kind={kind}")
+    entries = container_of(documents)["env"]
+    environ = {one["name"]: one.get("value", "profiling") for one in entries}
+    assert len(environ) == len(entries)
+    assert set(environ) <= {variable(field) for field in dataclasses.fields(Settings)}
+    settings = parse(Settings, "injector", "", [], environ)
+    mounts = {one["mountPath"] for one in container_of(documents)["volumeMounts"]}
+    assert str(settings.sidecar_file.parent) in mounts
+    assert settings.certificate_dir is None or str(settings.certificate_dir) in mounts
+    assert (settings.certificate_dir is None) is (kind == "self")
+    service = of_kind(documents, "Service")
+    webhook = of_kind(documents, "MutatingWebhookConfiguration")
+    for entry in webhook["webhooks"]:
+        called = entry["clientConfig"]["service"]
+        assert (called["name"], called["namespace"]) == (service["metadata"]["name"], "profiling")
+        assert f"{called['name']}.{called['namespace']}.svc" in settings.names
+    assert settings.excluded >= {"kube-system", "profiling"}
+
+
+def test_with_cert_manager_it_has_no_certificates_to_keep_and_no_right_to(rendered):
+    documents = rendered("--set", "injector.certificates.kind=certManager")
+    kinds = {one["kind"] for one in documents}
+    assert {"Certificate", "Issuer"} <= kinds
+    assert not {"Secret", "Role", "RoleBinding"} & kinds
+    groups = [rule["apiGroups"] for rule in of_kind(documents, "ClusterRole")["rules"]]
+    assert groups == [[""], [""]]
+    certificate = of_kind(documents, "Certificate")
+    [volume] = [
+        one
+        for one in of_kind(documents, "Deployment")["spec"]["template"]["spec"]["volumes"]
+        if one["name"] == "certificate"
+    ]
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    webhook = of_kind(documents, "MutatingWebhookConfiguration")
+    assert webhook["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": f"profiling/{NAME}"}
+    own = (
+        "injector.certificates.certManager.issuerRef.kind=ClusterIssuer,"
+        "injector.certificates.certManager.issuerRef.name=company"
+    )
+    given = rendered("--set", f"injector.certificates.kind=certManager,{own}")
+    assert "Issuer" not in {one["kind"] for one in given}
+    assert of_kind(given, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "company"}
+
+
+def test_its_permissions_name_what_they_are_for(rendered):
+    for rule in of_kind(rendered(), "ClusterRole")["rules"]:
+        if rule["resources"] == ["mutatingwebhookconfigurations"]:
+            assert rule["resourceNames"] == [NAME]
+        assert not {"*", "list", "watch", "delete", "update"} & set(rule["verbs"])
+    [secrets] = of_kind(rendered(), "Role")["rules"]
+    assert secrets["resourceNames"] == [NAME]
+    without = of_kind(rendered("--set", "injector.events=false"), "ClusterRole")["rules"]
+    assert ["events"] not in [rule["resources"] for rule in without]
+
+
+def test_another_sidecar_rolls_the_injector(rendered):
+    def checksum(*flags: str) -> str:
+        template = of_kind(rendered(*flags), "Deployment")["spec"]["template"]
+        return template["metadata"]["annotations"]["sidelight.dev/sidecar-checksum"]
+
+    assert checksum() == checksum()
+    assert checksum() != checksum("--set", "sidecar.settings.rate=50")
+
+
+def test_one_replica_has_no_disruption_budget_that_could_hold_up_a_node(rendered):
+    assert "PodDisruptionBudget" in {one["kind"] for one in rendered()}
+    assert "PodDisruptionBudget" not in {one["kind"] for one in rendered("--set", "injector.replicas=1")}
+
+
+def test_it_has_no_privileges_of_its_own(rendered):
+    pod = of_kind(rendered(), "Deployment")["spec"]["template"]["spec"]
+    context = container_of(rendered())["securityContext"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["allowPrivilegeEscalation"] is False
+    [tmp] = [one for one in pod["volumes"] if one["name"] == "tmp"]
+    assert tmp["emptyDir"]["medium"] == "Memory"
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ("sidecar.serviceAccountToken.enabled=false", "takes nothing from sidecars without a token"),
+        ("collector.enabled=false", "sidecar.collector: the injector's sidecars need a collector's URL"),
+        ("injector.settings.native=never", "injector.settings.native: the chart sets this itself"),
+        ("injector.certificates.kind=mine", "must be one of"),
+        ("injector.replica=1", "'replica' not allowed"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_the_reason(values, complaint, helm, chart):
+    flags = [*IDENTITY, *ENABLED, "--set", values]
+    done = helm("template", "x", chart, "--kube-version", "1.34.0", *flags, check=False)
+    assert done.returncode != 0
+    assert complaint in done.stderr
+
+
+def test_the_sidecars_settings_are_the_charts(rendered):
+    recipe = recipe_of(rendered("--set", "sidecar.settings.interval_seconds=60,sidecar.port=9999"))
+    given = {one["name"]: one.get("value") for one in recipe.container["env"]}
+    assert given["SIDELIGHT_INTERVAL_SECONDS"] == "60"
+    assert recipe.port == 9999
+    assert json.loads(json.dumps(recipe.container))["securityContext"]["runAsUser"] == 0
+
+
+def _pod(text: str) -> Json:
+    [deployment] = [one for one in yaml.safe_load_all(text) if one["kind"] == "Deployment"]
+    return deployment["spec"]["template"]["spec"]
