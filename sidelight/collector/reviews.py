@@ -32,11 +32,13 @@ from sidelight.stacks.errors import Reason, SidelightError
 ACCOUNT: Final = "system:serviceaccount:"
 ANSWER_SECONDS: Final = 15.0
 """Who waits for a review waits no longer; the review goes on, and is there for the next try."""
+LEEWAY_SECONDS: Final = 60.0
+"""Clocks may differ by so much: the API server allows a token this much more time too."""
 AWAY_SECONDS: Final = 2.0
 """After the API server did not answer it is left alone for so long."""
 DENIED_SECONDS: Final = 30.0
 """After it said that pods of a namespace may not be read it is not asked again for so long."""
-REFUSED_AT_ONCE: Final = 1000
+REFUSED_KEPT: Final = 1000
 """Refused tokens remembered: whoever makes tokens up pushes out no good one."""
 _log = structlog.get_logger()
 
@@ -214,7 +216,7 @@ class Reviews:
             self._known.pop(key, None)
             until = now + self._rules.refused_seconds
             refused = _Refused(error.reason, error.message, error.hint, until)
-            _keep(self._refused, key, refused, REFUSED_AT_ONCE)
+            _keep(self._refused, key, refused, REFUSED_KEPT)
         elif isinstance(error, (ClusterAway, Denied)):
             self._note(error)
 
@@ -281,12 +283,12 @@ def check_claims(token: str, audience: str, now: float) -> float:
             hint=f"Give the projected volume `audience: {audience}`, or the collector the other "
             "--kubernetes-audience.",
         )
-    if expires <= now:
+    if expires + LEEWAY_SECONDS <= now:
         raise NotKnown(
             f"the token expired {now - expires:.0f} s ago",
             hint="The kubelet renews the file of a projected token: read it anew (the sidecar does).",
         )
-    return float(expires)
+    return float(expires) + LEEWAY_SECONDS
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
