@@ -41,7 +41,7 @@ class Proc:
     "unknown" where only the name says so) or None; `nested` is true when it belongs to a PID
     namespace below the one that /proc shows; `stack` is where its main thread's stack begins, 0
     where that may not be read; `fresh` is true for the moment in which it may be a fork that is about
-    to run something else.
+    to run something else; `cpu_ns` is the CPU time it has taken and `rss` the bytes of memory it has now.
     """
 
     key: Key
@@ -53,6 +53,8 @@ class Proc:
     nested: bool = False
     stack: int = 0
     fresh: bool = False
+    cpu_ns: int = 0
+    rss: int = 0
 
     @property
     def pid(self) -> int:
