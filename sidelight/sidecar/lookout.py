@@ -173,7 +173,7 @@ class Lookout:
                 process.container, process.looked_at = self._cgroups.container(key.pid), now
         present = {process.container for process in self._processes.values()}
         self._containers = {container: self._container(container) for container in present}
-        ready = []
+        ready: list[tuple[Collection[Key], Fired]] = []
         for known in self._containers.values():
             if known.starting and (fired := self._ready(known.keys)) is not None:
                 known.starting = False
