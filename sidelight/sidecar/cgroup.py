@@ -13,6 +13,7 @@ its mount shows counts, but for processes that are under the same limit: they fr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -32,6 +33,7 @@ class Reading:
     used: float = 0.0
     throttles: int = 0
     throttled: float = 0.0
+    periods: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Level:
             used, throttled = stat.get("usage_usec", 0) / 1e6, stat.get("throttled_usec", 0) / 1e6
         else:
             used, throttled = _whole(self.usage) / 1e9, stat.get("throttled_time", 0) / 1e9
-        return Reading(limit, used, stat.get("nr_throttled", 0), throttled)
+        return Reading(limit, used, stat.get("nr_throttled", 0), throttled, stat.get("nr_periods", 0))
 
     def _limit(self) -> float | None:
         if self.version == 2:
@@ -102,24 +104,36 @@ class Level:
         return path is not None and ".." not in path.parts and path.is_relative_to(self.path)
 
 
+_Mount = tuple[int, str, PurePosixPath, PurePosixPath]
+
+
 class Cgroups:
     """Reads /proc and the cgroup mounts below `root`."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
-    def levels(self) -> list[Level]:
-        """The cgroups that may limit this process, its own first."""
+    def levels(self, pid: int | str = "self") -> list[Level]:
+        """The cgroups that may limit a process, its own first, as far as its own mounts show them.
+
+        In a pod a container's mounts show its own cgroup alone. Another process's are read through
+        /proc/PID/root, which takes the right to read its memory.
+        """
         found: list[Level] = []
-        for version, controller, mount, top in self._mounts():
-            path = self.path("self", version)
+        mounts = self._mounts(pid)
+        for version, controller, mount, top in mounts:
+            path = self.path(pid, version)
             if path is None or controller == "cpuacct":
                 continue
             below = path.relative_to(top) if path.is_relative_to(top) else PurePosixPath(".")
             for part in (below, *below.parents):
-                folder = self._root / mount.relative_to("/") / part
-                found.append(Level(version, top / part, folder, self._usage(version, part)))
+                folder = self._seen_by(pid) / mount.relative_to("/") / part
+                found.append(Level(version, top / part, folder, self._usage(pid, mounts, version, part)))
         return found
+
+    def container(self, pid: int) -> tuple[str, ...]:
+        """What tells the processes of one container from those of another; empty for one that is gone."""
+        return tuple(str(path) for version in (2, 1) if (path := self.path(pid, version)) is not None)
 
     def path(self, pid: int | str, version: int) -> PurePosixPath | None:
         """The cgroup of a process; None when it is gone."""
@@ -130,16 +144,21 @@ class Cgroups:
                 return PurePosixPath(path)
         return None
 
-    def _usage(self, version: int, part: PurePosixPath) -> Path | None:
-        for _, controller, mount, _ in self._mounts():
+    def _seen_by(self, pid: int | str) -> Path:
+        return self._root if pid == "self" else self._root / "proc" / str(pid) / "root"
+
+    def _usage(
+        self, pid: int | str, mounts: Sequence[_Mount], version: int, part: PurePosixPath
+    ) -> Path | None:
+        for _, controller, mount, _ in mounts:
             if version == 1 and controller in ("cpuacct", "cpu,cpuacct"):
-                return self._root / mount.relative_to("/") / part / "cpuacct.usage"
+                return self._seen_by(pid) / mount.relative_to("/") / part / "cpuacct.usage"
         return None
 
-    def _mounts(self) -> list[tuple[int, str, PurePosixPath, PurePosixPath]]:
+    def _mounts(self, pid: int | str) -> list[_Mount]:
         """(version, controllers, mount point, cgroup at the mount point); fields of proc_pid_mountinfo(5)."""
         found = []
-        for line in _text(self._root / "proc/self/mountinfo").split("\n"):
+        for line in _text(self._root / "proc" / str(pid) / "mountinfo").split("\n"):
             before, _, after = line.partition(" - ")
             kind, _, options = after.partition(" ")
             fields = before.split(" ")

@@ -34,7 +34,9 @@ class Fleet:
         make_watch: Callable[[Watched], Watch],
         metrics: Metrics,
         board: Board,
+        done_seconds: float | None = None,
     ) -> None:
+        """`done_seconds`: `when_done` is called once none of what was watched has been left for so long."""
         self._procfs = procfs
         self._choice = choice
         self._own_pid = own_pid
@@ -45,6 +47,11 @@ class Fleet:
         self._board = board
         self._watches: dict[Key, Watch] = {}
         self._roles: dict[Key, str] = {}
+        self.seen: dict[Key, Proc] = {}
+        """What is watched, as the last look found it."""
+        self._done_seconds = done_seconds
+        self._alone_since: float | None = None
+        self.when_done: Callable[[], None] = lambda: None
         self._stopping = asyncio.Event()
         board.report("watching", Problem(Reason.NOTHING_TO_WATCH, "no process has been looked at yet"))
 
@@ -68,6 +75,7 @@ class Fleet:
                 procs, took = await asyncio.to_thread(self._look)
                 self._follow(procs, group)
                 self._metrics.scan_seconds.set(took)
+                self._see_whether_done()
                 # A machine with thousands of processes is looked at less often, not with a whole core.
                 await self._rest(max(self._scan_seconds, took / _SHARE_OF_ONE_CORE))
             for watch in self._watches.values():
@@ -92,8 +100,19 @@ class Fleet:
                 "a process is watched", pid=key.pid, command=" ".join(found[key].proc.command_line)[:200]
             )
         self._roles = {key: found[key].role for key in self._watches}
+        self.seen = {key: found[key].proc for key in self._watches}
         self._metrics.processes.set(len(self._watches))
         self._tell(found, procs)
+
+    def _see_whether_done(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._watches:
+            # From here on, an end is one: before, nothing has begun.
+            self._alone_since = now
+            return
+        since, wait = self._alone_since, self._done_seconds
+        if since is not None and wait is not None and now - since >= wait:
+            self.when_done()
 
     def _tell(self, found: dict[Key, Watched], procs: Sequence[Proc]) -> None:
         if found:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 
 from sidelight.sidecar.durable import pack, unpack
 from sidelight.sidecar.metrics import Metrics, known_kind
-from sidelight.sidecar.preroll import ENDED, Kept, Preroll
+from sidelight.sidecar.preroll import AGE, ENDED, Kept, Preroll
 from sidelight.sidecar.processes import Key
 from sidelight.sidecar.sampler import Sampled
 from sidelight.sidecar.spool import Spool
@@ -60,23 +60,29 @@ class Intake:
             self._metrics.preroll_dropped.labels(why).inc(count)
         self._tell_preroll()
 
-    async def ship_held_back(self, key: Key, capture: str) -> tuple[int, int | None]:
-        """Put what is held back of a process into the spool, as windows of a capture.
+    async def ship_held_back(self, key: Key, labels: Mapping[str, str]) -> tuple[int, int | None]:
+        """Put what is held back of a process into the spool, with the labels of a capture or a trigger.
 
         Returns how many windows that were, and when the first began.
         """
         held = self._preroll.drain(key)
         self._tell_preroll()
-        shipped = await self._put(await asyncio.to_thread(self._unpacked, held, capture))
+        shipped = await self._put(await asyncio.to_thread(self._unpacked, held, labels))
         return shipped, held[0].start_ns if held else None
 
-    def _unpacked(self, held: Sequence[Kept], capture: str) -> list[Window]:
+    async def ship_all_held_back(self, labels: Mapping[str, str], now: float) -> None:
+        """Put what is held back of any process into the spool, also of those that have ended."""
+        self._metrics.preroll_dropped.labels(AGE).inc(self._preroll.age(now))
+        for key in self._preroll.keys:
+            await self.ship_held_back(key, labels)
+
+    def _unpacked(self, held: Sequence[Kept], labels: Mapping[str, str]) -> list[Window]:
         windows: list[Window] = []
         for kept in held:
             found = [decode(unpack(packed))[0] for packed in kept.packed]
             ids = sorted(self._new_id() for _ in found)
             windows += [
-                replace(window, id=window_id, labels=Labels({**window.labels, "capture": capture}))
+                replace(window, id=window_id, labels=Labels({**window.labels, **labels}))
                 for window, window_id in zip(found, ids, strict=True)
             ]
         return windows
@@ -90,7 +96,7 @@ class Intake:
     async def _put(self, windows: Sequence[Window]) -> int:
         kept = 0
         for window in windows:
-            kind = "capture" if window.labels.get("capture") else "ordinary"
+            kind = next((name for name in ("capture", "trigger") if name in window.labels), "ordinary")
             self._metrics.windows.labels(kind).inc()
             try:
                 kept += await asyncio.to_thread(self._spool.put, window)

@@ -27,6 +27,7 @@ from sidelight.sidecar.governor import CAPTURE, ORDINARY, Governor
 from sidelight.sidecar.guard import Guard
 from sidelight.sidecar.hold import Hold
 from sidelight.sidecar.intake import Intake
+from sidelight.sidecar.lookout import Lookout
 from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.ordered import Means as OrderMeans
 from sidelight.sidecar.orders import Orders
@@ -114,6 +115,8 @@ async def serve(settings: Settings) -> int:
             plan,
             preroll.on and not plan.continuous,
             settings.rate,
+            settings.triggers,
+            settings.trigger_hz,
             settings.max_stacks,
             settings.attach_retry_max_seconds,
             time.monotonic,
@@ -136,7 +139,9 @@ async def serve(settings: Settings) -> int:
             make_watch=make_watch,
             metrics=metrics,
             board=board,
+            done_seconds=settings.exit_when_done_seconds,
         )
+        lookout = Lookout(settings.triggers, fleet, intake, switches, Cgroups(), metrics, time.monotonic)
         switches.told = lambda: _wake(fleet)
         bounds = Bounds(
             settings.capture_max_seconds,
@@ -166,13 +171,22 @@ async def serve(settings: Settings) -> int:
         orders = Orders(order_means, standing.told, hold_seconds=settings.captures_hold_seconds)
         fell_back = settings.mode == "auto" and extension is None
         server = Server(
-            captures, fleet, board, metrics, switches, sampler, fell_back, settings.capture_token_file
+            captures,
+            fleet,
+            board,
+            metrics,
+            switches,
+            lookout,
+            sampler,
+            fell_back,
+            settings.capture_token_file,
         )
         runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
         try:
             await _listen(runner, settings.address)
             asking = orders if settings.captures_from_collector else None
-            return await _run(fleet, shipper, asking, [governor.run, switches.run], settings.flush_seconds)
+            looks = [governor.run, switches.run, lookout.run]
+            return await _run(fleet, lookout, shipper, asking, looks, settings.flush_seconds)
         finally:
             await runner.cleanup()
             samplers.close()
@@ -226,16 +240,22 @@ async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> None:
 
 async def _run(
     fleet: Fleet,
+    lookout: Lookout,
     shipper: Shipper,
     orders: Orders | None,
     looks: Sequence[Callable[[], Coroutine[None, None, None]]],
     flush_seconds: float,
 ) -> int:
-    """Run the root tasks until a signal; a root task that dies ends the others, and the answer is 1."""
+    """Run the root tasks until a signal, or until there is no more to do.
+
+    A root task that dies ends the others, and the answer is 1.
+    """
     signalled = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
+    ended = asyncio.Event()
+    fleet.when_done = ended.set
     died: list[BaseException] = []
     try:
         async with asyncio.TaskGroup() as group:
@@ -243,11 +263,17 @@ async def _run(
             shipping = group.create_task(shipper.run(), name="ship windows")
             asking = group.create_task(orders.run(), name="ask for captures") if orders else None
             looking = [group.create_task(look(), name="look every second") for look in looks]
-            await signalled.wait()
+            await _first(signalled, ended)
+            if ended.is_set():
+                _log.info("every process that was watched has ended: so does the sidecar")
+            else:
+                lookout.sigterm()
             _log.info("stopping: windows are closed and sent", flush_seconds=flush_seconds)
             deadline = loop.time() + flush_seconds
             fleet.stop()
             await _finish(following, loop.time() + max(flush_seconds, _CLOSE_SECONDS))
+            if signalled.is_set():
+                await lookout.ship_rest()
             shipper.drain()
             if orders is not None and asking is not None:
                 orders.drain()
@@ -260,6 +286,15 @@ async def _run(
     for failure in died:
         _log.error("a root task died", exc_info=failure)
     return 1 if died else 0
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait for any of them."""
+    async with asyncio.TaskGroup() as group:
+        waits = {group.create_task(event.wait(), name="wait for the end") for event in events}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
 
 
 async def _finish(task: asyncio.Task[None], deadline: float) -> None:

@@ -68,6 +68,7 @@ class Metrics:
             "target_cpu_seconds", "CPU time of the processes sampled, meanwhile"
         )
         self.released = self._counter("guard", "Targets found stopped after sampling", ["outcome"])
+        self.triggers = self._counter("triggers", "Times a trigger fired", ["trigger"])
         self.captures = self._counter("captures", "Captures asked for", ["outcome"])
         self.polls = self._counter("polls", "Times the collector was asked for captures", ["outcome"])
         self.orders = self._counter("orders", "Captures the collector ordered", ["outcome"])

@@ -48,16 +48,25 @@ class Preroll:
     def windows(self) -> int:
         return sum(len(kept.packed) for kept in self._kept)
 
+    @property
+    def keys(self) -> list[Key]:
+        """The processes of which something is kept."""
+        return sorted({kept.key for kept in self._kept})
+
     def add(self, kept: Kept) -> dict[str, int]:
         """Keep windows that ended now; returns how many others were dropped for that, by reason."""
         self._kept.append(kept)
         self.size += kept.size
-        dropped = {AGE: self._drop(lambda old: old.end < kept.end - self.seconds), ROOM: 0}
+        dropped = {AGE: self.age(kept.end), ROOM: 0}
         while self.size > self._max_bytes:
             oldest = self._kept.popleft()
             self.size -= oldest.size
             dropped[ROOM] += len(oldest.packed)
         return dropped
+
+    def age(self, now: float) -> int:
+        """Drop what is too old by now; how many windows that were."""
+        return self._drop(lambda old: old.end < now - self.seconds)
 
     def drain(self, key: Key) -> list[Kept]:
         """What is kept of a process, oldest first; it is not kept any more."""

@@ -41,8 +41,8 @@ class Proc:
     "unknown" where only the name says so) or None; `nested` is true when it belongs to a PID
     namespace below the one that /proc shows; `stack` is where its main thread's stack begins, 0
     where that may not be read; `container` is the pod's container it runs in, where that was asked for and
-    is known; `fresh` is true for the moment in which it may be a fork that is about
-    to run something else.
+    is known; `fresh` is true for the moment in which it may be a fork that is about to run something
+    else; `cpu_ns` is the CPU time it has taken and `rss` the bytes of memory it has now.
     """
 
     key: Key
@@ -55,6 +55,8 @@ class Proc:
     stack: int = 0
     fresh: bool = False
     container: str = ""
+    cpu_ns: int = 0
+    rss: int = 0
 
     @property
     def pid(self) -> int:

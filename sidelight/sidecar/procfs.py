@@ -27,6 +27,7 @@ _CONTAINER = re.compile(
     r"^\S+ \S+ \S+ \S*/pods/[^/ ]+/containers/([^/ ]+)/[0-9a-f]+(?://deleted)? ", re.MULTILINE
 )
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _LONGEST_REST = 32
 # From fork to exec takes a millisecond, some more where the parent is large.
 _FRESH_NS = 100_000_000
@@ -45,6 +46,7 @@ class Stat:
     start_ticks: int
     kernel_thread: bool = False
     stack: int = 0
+    rss: int = 0
 
 
 def parse_stat(text: str) -> Stat:
@@ -53,7 +55,7 @@ def parse_stat(text: str) -> Stat:
     name, _, tail = rest.rpartition(") ")
     fields = tail.split()
     # Fields of proc(5) from 3 on: state 3, ppid 4, flags 9, utime 14, stime 15, threads 20, starttime 22,
-    # startstack 28 (0 for those who may not trace the process).
+    # rss 24 (pages), startstack 28 (0 for those who may not trace the process).
     cpu = int(fields[11]) + int(fields[12])
     kernel_thread = bool(int(fields[6]) & _PF_KTHREAD)
     return Stat(
@@ -65,6 +67,7 @@ def parse_stat(text: str) -> Stat:
         int(fields[19]),
         kernel_thread,
         int(fields[25]) if len(fields) > 25 else 0,
+        int(fields[21]) * _PAGE if len(fields) > 21 else 0,
     )
 
 
@@ -196,6 +199,8 @@ class ProcFs:
             stat.stack,
             fresh,
             self._container(key, folder) if self._tells_containers else "",
+            stat.cpu_ns,
+            stat.rss,
         )
 
     def _container(self, key: Key, folder: Path) -> str:

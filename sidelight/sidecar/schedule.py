@@ -57,7 +57,7 @@ def due(
         return Wait(FOREVER)
     if plan.interval is None:
         return Sample(now + plan.window)
-    slot = max(0, int((now - anchor) // plan.interval))
+    slot = slot_of(now, plan.interval, anchor)
     if last_slot is not None and slot <= last_slot:
         slot = last_slot + 1
     for candidate in (slot, slot + 1):
@@ -68,6 +68,11 @@ def due(
         if end - now >= _LEAST_SHARE * plan.window:
             return Sample(min(now + plan.window, end), candidate)
     return Wait(_start(slot + 2, plan, plan.interval, anchor, luck))
+
+
+def slot_of(now: float, interval: float, anchor: float) -> int:
+    """The number of the slot in which a moment lies."""
+    return max(0, int((now - anchor) // interval))
 
 
 def _start(slot: int, plan: Plan, interval: float, anchor: float, luck: Callable[[int], float]) -> float:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from sidelight.sidecar.captures import Capture, Captures, read_wish
 from sidelight.sidecar.fleet import Fleet
+from sidelight.sidecar.lookout import Lookout
 from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.sampler import COMMAND, Sampler
 from sidelight.sidecar.status import Board
@@ -52,6 +53,7 @@ class Server:
         board: Board,
         metrics: Metrics,
         switches: Switches,
+        lookout: Lookout,
         sampler: Sampler,
         fell_back: bool,
         capture_token_file: Path | None,
@@ -61,6 +63,7 @@ class Server:
         self._board = board
         self._metrics = metrics
         self._switches = switches
+        self._lookout = lookout
         self._sampler = sampler
         self._fell_back = fell_back
         self._token_file = capture_token_file
@@ -92,6 +95,7 @@ class Server:
             "ready": not problems,
             "degraded": self._fell_back or any(one["reduced"] for one in processes),
             "paused": list(self._switches.on),
+            "triggers": self._lookout.told,
             "problems": problems,
             "notices": [*notices(self._sampler, fell_back=self._fell_back), *self._pauses()],
             "sampler": {"name": self._sampler.name, "mode": self._sampler.mode},

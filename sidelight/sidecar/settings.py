@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from sidelight import settings as house
 from sidelight.settings import BadSetting, setting
+from sidelight.sidecar.triggers import Growth, Rules
 from sidelight.stacks.errors import BadLabel
 from sidelight.stacks.labels import KNOWN, Labels
 
@@ -43,6 +44,20 @@ def _url(text: str) -> str:
     if parts.username or parts.password:
         raise ValueError("a URL must not hold a password: use --token-file")
     return text.rstrip("/")
+
+
+def _growth(text: str) -> Growth:
+    if text.endswith("%"):
+        return Growth(share=house.positive(text[:-1].strip()) / 100)
+    size = house.size(text)
+    if size < 1:
+        raise ValueError(f"{text!r} is no growth")
+    return Growth(size=size)
+
+
+def _growing(text: str) -> str:
+    _growth(text)
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +95,43 @@ class Settings:
         "begin a scheduled window up to this much later, by chance; not given: a tenth of the interval",
         read=house.seconds,
     )
-    trigger_only: bool = setting(False, "sample only when POST /capture asks for it")
+    trigger_only: bool = setting(False, "sample only when a capture or a trigger asks for it")
+    trigger_cpu_percent: float | None = setting(
+        None,
+        "look closer when a container takes more than this of its CPU limit, or a process of one core where "
+        "there is no limit",
+        read=house.positive,
+    )
+    trigger_throttled_percent: float | None = setting(
+        None,
+        "look closer when a container is throttled in more than this much of its periods",
+        read=house.positive,
+    )
+    trigger_over_seconds: float = setting(
+        30.0, "the time over which CPU and throttling are measured for that", read=house.positive
+    )
+    trigger_rss_growth: str = setting(
+        "", "look closer when a process has grown by this: bytes (200M) or a share (50%)", read=_growing
+    )
+    trigger_rss_seconds: float = setting(
+        300.0, "the time within which; as much after a process's start does not count", read=house.positive
+    )
+    trigger_ready: bool = setting(
+        False, "look closer when a service that was started with the sidecar, or anew, is ready"
+    )
+    trigger_sigterm: bool = setting(
+        False, "at SIGTERM, ship what is kept in memory, also of processes that ended just before"
+    )
+    trigger_rate: int | None = setting(
+        None,
+        "samples per second after a trigger; not given: twice --rate, at most 1000",
+        read=house.whole,
+        metavar="HZ",
+    )
+    trigger_seconds: float = setting(30.0, "how long a closer look lasts", read=house.positive)
+    trigger_rest_seconds: float = setting(
+        600.0, "after one, no trigger fires on the same process for this long", read=house.seconds
+    )
     mode: str = setting(
         "auto",
         "how stacks are read: gil (the thread that holds the GIL stands still), blocking (all threads do), "
@@ -149,6 +200,12 @@ class Settings:
     recording_send_seconds: float = setting(
         600.0, "go on trying to send what was kept in time order for this long", read=house.positive
     )
+    exit_when_done_seconds: float | None = setting(
+        None,
+        "end, with exit code 0, when processes were watched and none has been left for this long, as beside "
+        "a Job; not given: wait for others",
+        read=house.seconds,
+    )
     flush_seconds: float = setting(
         10.0, "at SIGTERM, go on sending for at most this long", read=house.seconds
     )
@@ -159,12 +216,19 @@ class Settings:
         _check_targets(self)
         _check_times(self)
         _check_bounds(self)
+        _check_triggers(self)
         _ = self.address
         if self.mode not in MODES:
             raise BadSetting(f"--mode {self.mode!r} is not one of {', '.join(MODES)}")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise BadSetting(f"--log-level {self.log_level!r} is not one of debug, info, warning, error")
         names = [name for name, _ in self.label]
+        own = [name for name in names if name in ("trigger", "trigger_reason")]
+        if own:
+            raise BadSetting(
+                f"--label {own[0]}: the sidecar says so itself what made it look closer",
+                hint="Use another name.",
+            )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise BadSetting(f"--label {twice[0]} is given twice", hint="A label has one value.")
@@ -199,6 +263,26 @@ class Settings:
             return 0.0
         room = self.interval_seconds - self.window_seconds
         return min(room, self.interval_seconds / 10) if self.jitter_seconds is None else self.jitter_seconds
+
+    @property
+    def triggers(self) -> Rules:
+        """What makes it look closer."""
+        return Rules(
+            cpu=_share(self.trigger_cpu_percent),
+            throttled=_share(self.trigger_throttled_percent),
+            over=self.trigger_over_seconds,
+            growth=_growth(self.trigger_rss_growth) if self.trigger_rss_growth else None,
+            growth_seconds=self.trigger_rss_seconds,
+            ready=self.trigger_ready,
+            sigterm=self.trigger_sigterm,
+            lasts=self.trigger_seconds,
+            rest=self.trigger_rest_seconds,
+        )
+
+    @property
+    def trigger_hz(self) -> int:
+        """The rate after a trigger."""
+        return min(1000, 2 * self.rate) if self.trigger_rate is None else self.trigger_rate
 
     @property
     def labels(self) -> Labels:
@@ -276,6 +360,30 @@ def _check_bounds(settings: Settings) -> None:
         raise BadSetting("--recording-memory-bytes must be at least 1M")
     if settings.captures_hold_seconds > 300:
         raise BadSetting("--captures-hold-seconds must be at most 300", hint="Proxies cut longer requests.")
+
+
+def _check_triggers(settings: Settings) -> None:
+    if not settings.rate <= settings.trigger_hz <= 1000:
+        raise BadSetting(
+            "--trigger-rate must be from --rate to 1000", hint="A closer look takes more samples, not fewer."
+        )
+    for flag, percent in (
+        ("--trigger-cpu-percent", settings.trigger_cpu_percent),
+        ("--trigger-throttled-percent", settings.trigger_throttled_percent),
+    ):
+        if percent is not None and percent > 100:
+            raise BadSetting(f"{flag} must be at most 100", hint="50 is a half.")
+    for flag, seconds in (
+        ("--trigger-over-seconds", settings.trigger_over_seconds),
+        ("--trigger-rss-seconds", settings.trigger_rss_seconds),
+        ("--trigger-seconds", settings.trigger_seconds),
+    ):
+        if not 1 <= seconds <= 3600:
+            raise BadSetting(f"{flag} must be from 1 to 3600")
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
 
 
 def _check_times(settings: Settings) -> None:

@@ -47,6 +47,12 @@ class Stint:
         self.wake = asyncio.Event()
         self.rate_hz = 0.0
         self.ended: str | None = None
+        self.cut = False
+
+    def cut_short(self) -> None:
+        """End the wait or the window now, but not the session: something else is to be sampled."""
+        self.cut = True
+        self.wake.set()
 
     def sits_out(self, allowance: Allowance) -> bool:
         """Whether the next window is one of those that are left out; different ones for each process."""
@@ -101,13 +107,14 @@ class Stint:
             self.ended = self._hold.ended
             stops = not goes_on and self._clock() >= until
             ends = stops or self.ended is not None or self._interrupted()
-            over = ends or self._clock() >= until or self._governor.hurries(self._key)
+            over = ends or self.cut or self._clock() >= until or self._governor.hurries(self._key)
             part = await self.end() if ends else self._part(await self._hold.take())
             gathered = part if gathered is None else gathered.plus(part, self._max_stacks)
             if told is not None:
                 told(part)
             if over or self._governor.hurries(self._key):
                 self._governor.settle(self._key, self._used(gathered))
+                self.cut = False
                 return gathered
             look = self._clock() + part_seconds
 
@@ -118,7 +125,7 @@ class Stint:
     async def until(self, deadline: float) -> None:
         """Wait, but no longer than the session samples and nothing else is to be done."""
         while (left := deadline - self._clock()) > 0:
-            if self._interrupted() or self._hold.ended is not None:
+            if self._interrupted() or self.cut or self._hold.ended is not None:
                 return
             if self._hold.held and self.rate_hz and self._governor.hurries(self._key):
                 return

@@ -9,12 +9,13 @@ until then is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
 
 from sidelight.sidecar.answers import pause
+from sidelight.sidecar.boost import Boost
 from sidelight.sidecar.budget import PAUSED, Allowance
 from sidelight.sidecar.governor import CAPTURE, ORDINARY, Governor
 from sidelight.sidecar.hold import Hold
@@ -23,13 +24,15 @@ from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.order import Order, Part
 from sidelight.sidecar.processes import Key
 from sidelight.sidecar.sampler import Sampled, Sampler, SamplingError
-from sidelight.sidecar.schedule import Plan, Sample, due
+from sidelight.sidecar.schedule import Plan, Sample, due, slot_of
 from sidelight.sidecar.status import Board, Problem
 from sidelight.sidecar.stint import Stint
 from sidelight.sidecar.switches import Switches
+from sidelight.sidecar.triggers import SIGTERM, Fired, Rules
 from sidelight.sidecar.windows import Source, Taking
 
 _PROGRESS_SECONDS = 1.0
+_LEAST_SECONDS = 0.1
 _NO_STACKS = (
     "It is stopped (kill -CONT), or something else traces it (a debugger, strace or another profiler: "
     "end that one), or its threads sleep in the kernel."
@@ -43,7 +46,8 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight.si
 class Means:
     """What every watch works with; `clock` is monotonic seconds, `luck` a number from 0 to below 1.
 
-    `preroll` when what is sampled between windows is held back for captures.
+    `preroll` when what is sampled between windows is held back for captures and triggers; `rate_hz` is
+    that of ordinary windows, `trigger_hz` that after a trigger.
     """
 
     sampler: Sampler
@@ -55,6 +59,8 @@ class Means:
     plan: Plan
     preroll: bool
     rate_hz: int
+    triggers: Rules
+    trigger_hz: int
     max_stacks: int
     retry_max: float
     clock: Callable[[], float]
@@ -80,7 +86,8 @@ class Watch:
         self._anchor = means.clock()
         self._last_slot: int | None = None
         self._slot_luck: dict[int, float] = {}
-        self._joined = False
+        self._joined = 0
+        self._boost: Boost | None = None
         self._paused = 0.0
         self._why: frozenset[str] = frozenset()
         self._pauses = 0
@@ -107,6 +114,8 @@ class Watch:
         mode, reader = self._hold.how
         allowance = self._means.governor.allowance(self.key)
         told: dict[str, object] = {"pid": self.key.pid, "role": self.role, "mode": mode, "reader": reader}
+        if self._boost is not None:
+            told |= self._boost.labels
         if allowance is None or not mode:
             return told | {"rate": 0, "reduced": list(allowance.reasons) if allowance else []}
         return told | {"rate": allowance.mean_hz, "reduced": list(allowance.reasons)}
@@ -125,6 +134,17 @@ class Watch:
         self.capturing = True
         self._request = (order, part)
         self._stint.wake.set()
+
+    def trigger(self, fired: Fired, *, at_once: bool = False) -> None:
+        """Sample faster for a while, after a capture if one runs; `at_once`: this window says so already."""
+        means = self._means
+        if self._boost is None:
+            self._boost = Boost(means.triggers.lasts, max(means.rate_hz, means.trigger_hz))
+        self._boost.add(fired)
+        if at_once:
+            self._boost.until = self._boost.until or means.clock()
+        elif not self._boost.begun and not self.capturing:
+            self._stint.cut_short()
 
     def stop_capture(self, part: Part) -> None:
         """End this part of a capture now; what was sampled is kept."""
@@ -153,7 +173,8 @@ class Watch:
             self._request[1].finish(_CUT_SHORT)
         self._means.board.clear(self._subject)
         self._means.governor.forget(self.key)
-        self._means.intake.forget(self.key)
+        if SIGTERM not in self._means.triggers.on:
+            self._means.intake.forget(self.key)
         self._hold.forget()
 
     async def _step(self) -> None:
@@ -167,7 +188,11 @@ class Watch:
     async def _ordinary(self) -> None:
         """Wait for the next window, or take it; raises SamplingError when it cannot be taken."""
         means, plan, now = self._means, self._means.plan, self._means.clock()
+        boost = await self._boosted(now)
+        rate_hz = means.rate_hz if boost is None else boost.rate_hz
         step = due(now, plan, anchor=self._anchor, last_slot=self._last_slot, luck=self._luck_of)
+        if boost is not None and boost.until is not None:
+            step = Sample(boost.until)
         if not isinstance(step, Sample) and not means.preroll:
             if plan.trigger_only and not self._looked_into:
                 # Whether a capture would be allowed is told before somebody needs one.
@@ -176,10 +201,10 @@ class Watch:
                 self._looked_into = True
             await self._stint.until(step.until)
             return
-        self._join(ORDINARY, means.rate_hz, means.sampler)
-        allowance = means.governor.allowance(self.key) or Allowance(means.rate_hz)
+        self._join(ORDINARY, rate_hz, means.sampler)
+        allowance = means.governor.allowance(self.key) or Allowance(rate_hz)
         until = min(step.until, now + plan.window)
-        if isinstance(step, Sample):
+        if isinstance(step, Sample) and boost is None:
             self._passed(step.slot)
         if self._stint.sits_out(allowance):
             await self._leave_out(until, allowance)
@@ -187,7 +212,8 @@ class Watch:
         if not self._hold.held:
             self._covered_since = None
         await self._pace(means.sampler, allowance.rate_hz)
-        sampled = await self._stint.gather(until, goes_on=plan.continuous or means.preroll)
+        goes_on = plan.continuous or means.preroll or (boost is not None and until < step.until)
+        sampled = await self._stint.gather(until, goes_on=goes_on)
         ended = self._stint.ended
         await self._keep(sampled, allowance, shipped=isinstance(step, Sample))
         if ended is None and not self._interrupted:
@@ -198,6 +224,25 @@ class Watch:
             # The next look at /proc tells whether the process is gone or runs another program.
             await self._stint.until(means.clock() + _PROGRESS_SECONDS)
 
+    async def _boosted(self, now: float) -> Boost | None:
+        """What a trigger asks for now; one that has come up begins, with what was held back before it."""
+        boost, plan = self._boost, self._means.plan
+        if boost is None:
+            return None
+        if boost.until is None:
+            self._stint.cut = False
+            boost.until = now + boost.seconds
+            await self._means.intake.ship_held_back(self.key, boost.labels)
+        if boost.until - now >= _LEAST_SECONDS:
+            return boost
+        self._boost = None
+        if plan.interval is not None:
+            # It took the place of the windows that were due meanwhile.
+            self._last_slot = slot_of(now, plan.interval, self._anchor)
+        if self._hold.held and not (plan.continuous or self._means.preroll):
+            await self._close()
+        return None
+
     async def _leave_out(self, until: float, allowance: Allowance) -> None:
         """Sample nothing until then, or until the governor says otherwise."""
         began = self._means.clock()
@@ -207,7 +252,8 @@ class Watch:
             await self._stint.rest()
         while (now := self._means.clock()) < until and not self._interrupted:
             await self._stint.until(min(until, now + _PROGRESS_SECONDS))
-            if self._hold.ended is not None or self._means.governor.allowance(self.key) != allowance:
+            changed = self._means.governor.allowance(self.key) != allowance
+            if self._hold.ended is not None or self._stint.cut or changed:
                 break
         await self._stint.rested()
         self._not_sampled(began, allowance.reasons)
@@ -230,12 +276,12 @@ class Watch:
             self._not_sampled(began, (PAUSED,))
 
     async def _capture(self, order: Order, part: Part) -> None:
-        self._request, self._part = None, part
+        self._request, self._part, self._stint.cut = None, part, False
         began = self._means.clock()
         try:
             if self._hold.held:
                 await self._close()
-            shipped, held_since = await self._means.intake.ship_held_back(self.key, order.id)
+            shipped, held_since = await self._means.intake.ship_held_back(self.key, {"capture": order.id})
             part.covered(self._covered_since if held_since is None else held_since, shipped)
             self._leave()
             self._join(CAPTURE, order.rate_hz, order.sampler)
@@ -270,7 +316,7 @@ class Watch:
             sampled = await self._stint.gather(
                 until, goes_on=until < end, part_seconds=_PROGRESS_SECONDS, told=part.progress
             )
-            taking = self._taking(allowance, order.window_seconds, order.id)
+            taking = self._taking(allowance, order.window_seconds, {"capture": order.id})
             part.windows += await self._means.intake.keep(sampled, self._source, taking)
         if part.stopped:
             part.finish(None)
@@ -299,7 +345,8 @@ class Watch:
 
     async def _keep(self, sampled: Sampled, allowance: Allowance, *, shipped: bool) -> None:
         means = self._means
-        taking = self._taking(allowance, means.plan.window)
+        labels = self._boost.labels if self._boost is not None and self._boost.begun else {}
+        taking = self._taking(allowance, means.plan.window, labels)
         if self._covered_since is None or taking.paused_ns:
             self._covered_since = sampled.start_ns
         if shipped:
@@ -307,10 +354,10 @@ class Watch:
         else:
             await means.intake.hold_back(self.key, sampled, self._source, taking, means.clock())
 
-    def _taking(self, allowance: Allowance, nominal_seconds: float, capture: str = "") -> Taking:
+    def _taking(self, allowance: Allowance, nominal_seconds: float, labels: Mapping[str, str]) -> Taking:
         reasons = tuple(sorted({*allowance.reasons, *self._why}))
         paused_ns, self._paused, self._why = round(self._paused * 1e9), 0.0, frozenset()
-        return Taking(allowance.rate_hz, nominal_seconds, capture, paused_ns, reasons)
+        return Taking(allowance.rate_hz, nominal_seconds, labels, paused_ns, reasons)
 
     def _not_sampled(self, since: float, reasons: tuple[str, ...]) -> None:
         """Remember, for the next window, that nothing was sampled since then."""
@@ -321,13 +368,17 @@ class Watch:
             self._means.metrics.left_out_seconds.labels(why).inc(elapsed)
 
     def _join(self, pool: str, rate_hz: int, sampler: Sampler) -> None:
-        if not self._joined:
-            self._means.governor.join(self.key, rate_hz, pool, stops=sampler.stops, wake=self._stint.wake.set)
-            self._joined = True
+        governor, allowance = self._means.governor, self._means.governor.allowance(self.key)
+        if self._joined == rate_hz or (self._joined and allowance is not None and allowance.off):
+            return
+        if self._joined:
+            governor.leave(self.key)
+        governor.join(self.key, rate_hz, pool, stops=sampler.stops, wake=self._stint.wake.set)
+        self._joined = rate_hz
 
     def _leave(self) -> None:
         self._means.governor.leave(self.key)
-        self._joined = False
+        self._joined = 0
 
     def _judge(self, sampled: Sampled) -> None:
         """Say so when a whole window gave no stacks though the session holds."""

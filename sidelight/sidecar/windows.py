@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sidelight.sidecar.sampler import Sampled
 from sidelight.stacks.counts import Counts
@@ -23,22 +23,22 @@ class Source:
     role: str
     pid: int
 
-    def labelled(self, thread: str, capture: str = "") -> Labels:
-        """The labels of a window; `thread` is the kind of thread, `capture` the id of its capture."""
-        return Labels({**self.labels, "process": self.role, "thread": thread, "capture": capture})
+    def labelled(self, thread: str, also: Mapping[str, str]) -> Labels:
+        """The labels of a window; `thread` is the kind of thread, `also` says why it was taken."""
+        return Labels({**self.labels, "process": self.role, "thread": thread, **also})
 
 
 @dataclass(frozen=True, slots=True)
 class Taking:
     """How windows were asked for.
 
-    `rate_hz` was in force; `paused_ns` is how long nothing was sampled just before them, and `reduced`
-    why that, or the rate, was less than asked.
+    `rate_hz` was in force; `labels` are those of a capture or a trigger; `paused_ns` is how long nothing was
+    sampled just before them, and `reduced` why that, or the rate, was less than asked.
     """
 
     rate_hz: float
     nominal_seconds: float
-    capture: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     paused_ns: int = 0
     reduced: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ def windows_of(sampled: Sampled, source: Source, taking: Taking, new_id: Callabl
     return [
         Window(
             id=window_id,
-            labels=source.labelled(kind, taking.capture),
+            labels=source.labelled(kind, taking.labels),
             start_ns=sampled.start_ns,
             duration_ns=max(1, sampled.duration_ns),
             period_ns=round(1e9 / taking.rate_hz),

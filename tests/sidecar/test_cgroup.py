@@ -55,7 +55,7 @@ def test_a_limit_of_version_2_is_read_with_its_counters(tree: Tree) -> None:
     stat = "usage_usec 2500000\nuser_usec 1\nnr_periods 9\nnr_throttled 4\nthrottled_usec 300000"
     tree.put("sys/fs/cgroup", cpu_max="5000 100000", cpu_stat=stat)
     (level,) = Cgroups(tree.root).levels()
-    assert level.read() == Reading(limit=0.05, used=2.5, throttles=4, throttled=0.3)
+    assert level.read() == Reading(limit=0.05, used=2.5, throttles=4, throttled=0.3, periods=9)
 
 
 @pytest.mark.parametrize("max_", ["max 100000", "", "nonsense", "5 0"])
@@ -87,7 +87,7 @@ def test_a_limit_of_version_1_is_read_with_its_counters(tree: Tree) -> None:
     tree.put("sys/fs/cgroup/cpu", cpu_cfs_quota_us="-1", cpu_cfs_period_us="100000")
     tree.put("sys/fs/cgroup/cpuacct/a", cpuacct_usage="1500000000")
     own, top = Cgroups(tree.root).levels()
-    assert own.read() == Reading(limit=0.02, used=1.5, throttles=4, throttled=0.3)
+    assert own.read() == Reading(limit=0.02, used=1.5, throttles=4, throttled=0.3, periods=9)
     assert top.read() == Reading(None)
 
 
@@ -104,6 +104,22 @@ def test_both_controllers_of_version_1_may_lie_in_one_mount_that_shows_only_the_
     (level,) = Cgroups(tree.root).levels()
     assert level.read() == Reading(limit=0.1, used=7.0)
     assert level.path == PurePosixPath("/docker/x")
+
+
+def test_another_containers_limit_is_read_through_the_eyes_of_its_process(tree: Tree) -> None:
+    """As in a pod: each container's mounts show its own cgroup alone, which the sidecar's do not show."""
+    tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/\n", pid7="0::/../service\n")
+    mount = V2_MOUNT.format(top="/../service", mount="/sys/fs/cgroup")
+    (tree.root / "proc/7/mountinfo").write_text(mount)
+    tree.put("sys/fs/cgroup", cpu_max="max 100000")
+    tree.put("proc/7/root/sys/fs/cgroup", cpu_max="50000 100000", cpu_stat="usage_usec 1000000\nnr_periods 3")
+    cgroups = Cgroups(tree.root)
+    (level,) = cgroups.levels(7)
+    assert level.read() == Reading(limit=0.5, used=1.0, periods=3)
+    assert str(level.path) == "/../service"
+    assert cgroups.container(7) == ("/../service",)
+    assert cgroups.levels(8) == []
+    assert cgroups.container(8) == ()
 
 
 def test_where_nothing_can_be_read_there_is_no_limit(tmp_path: Path) -> None:

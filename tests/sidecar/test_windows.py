@@ -27,7 +27,7 @@ def counts(**stacks: int) -> Mapping[Stack, Counts]:
 
 
 def windows(threads: Mapping[str, Mapping[Stack, Counts]], quality: Quality = QUALITY) -> list[Window]:
-    taking = Taking(50.0, 10.0, "c_1", 3, ("cpu",))
+    taking = Taking(50.0, 10.0, {"capture": "c_1"}, 3, ("cpu",))
     return windows_of(Sampled(threads, 1000, 99, quality), SOURCE, taking, lambda: str(ULID()))
 
 
