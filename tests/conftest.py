@@ -27,15 +27,16 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 ALONE = (
-    "tests/bench/test_swarm.py",
-    "tests/demo/",
-    "tests/e2e/",
+    "tests/demo/test_demo.py",
+    "tests/demo/test_load.py",
+    "tests/demo/test_services.py",
+    "tests/e2e/test_full_path.py",
     "tests/harm/",
-    "tests/local/",
-    "tests/native/",
-    "tests/services/",
-    "tests/sidecar/",
-    "tests/truth/",
+    "tests/native/test_shares.py",
+    "tests/native/test_stacks.py",
+    "tests/native/test_windows.py",
+    "tests/services/test_services.py",
+    "tests/truth/test_truth.py",
 )
 
 
