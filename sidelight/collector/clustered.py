@@ -30,7 +30,6 @@ from sidelight.stacks.selectors import Selector
 
 AROUND_SECONDS: Final = 10.0
 """Who was heard of is asked for at most so often."""
-OFF: Final = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,8 @@ def clustered(
 
 def opened_cluster(settings: Settings) -> Cluster | None:
     """The cluster that the settings name. Raises BadSetting."""
-    return None if settings.kubernetes == OFF else Cluster.open(settings.kubernetes)
+    serves = settings.role != "compactor"
+    return Cluster.open(settings.kubernetes) if settings.in_cluster and serves else None
 
 
 class Hearing:

@@ -16,6 +16,7 @@ from sidelight.collector.discovery.rollouts import Rollout
 from sidelight.collector.discovery.share import Sight
 from sidelight.collector.discovery.standing import Group, Standing, Stands, groups
 from sidelight.collector.discovery.watcher import OFF, Around, Discovery
+from sidelight.collector.door import reader_of
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.matching import fullmatch, read_selector
 from sidelight.collector.query.series import Rolled
@@ -48,6 +49,7 @@ def routes(
             raise BadParameter.value("lacking", lacking, "0 or 1")
         limit = _count("limit", request.query.get("limit", ""), DEFAULT_LIMIT, MOST_LIMIT)
         pods = _count("pods", request.query.get("pods", ""), DEFAULT_PODS, MOST_PODS)
+        reader = reader_of(request)
         near = await around() if discovery.on else Around({}, frozenset())
         gzip, text = takes_gzip(request), request.query.get("query", "")
 
@@ -59,7 +61,7 @@ def routes(
                 now,
                 discovery.rules.silent_seconds,
                 near.services,
-                lambda pod: selects(selector, pod),
+                lambda pod: reader.sees({"namespace": pod.namespace}) and selects(selector, pod),
             )
             wanted = [one for one in found if lacking == "0" or one.lacking]
             shown = [workload(one, pods, discovery) for one in wanted[:limit]]
