@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from aiohttp import web
 
 from sidelight.cluster.client import Cluster
+from sidelight.collector.captures.attaching import Attacher, AttachRules
 from sidelight.collector.captures.desk import Desk
+from sidelight.collector.captures.onetime import OneTime
+from sidelight.collector.captures.routes import Captures
+from sidelight.collector.captures.shelf import Shelf
 from sidelight.collector.discovery.rollouts import within
 from sidelight.collector.discovery.routes import routes, told
 from sidelight.collector.discovery.share import Share
 from sidelight.collector.discovery.watcher import Around, Discovery, Rules
+from sidelight.collector.door import Guard
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.presence import presence
@@ -37,6 +42,7 @@ class Clustered:
     """Discovery and the routes that tell of it; `rolled` tells the rollouts that belong to a question."""
 
     discovery: Discovery
+    attacher: Attacher
     routes: list[web.RouteDef]
     rolled: Callable[[Question], Sequence[Rolled]]
 
@@ -45,7 +51,7 @@ def clustered(
     settings: Settings,
     store: ObjectStore,
     engine: QueryEngine,
-    desk: Desk,
+    captures: Captures,
     metrics: Metrics,
     cluster: Cluster | None,
 ) -> Clustered:
@@ -57,7 +63,7 @@ def clustered(
         settings.discovery_share_seconds,
         settings.discovery_silent_seconds,
     )
-    heard = Hearing(engine, desk, settings.discovery_silent_seconds)
+    heard = Hearing(engine, captures.desk, settings.discovery_silent_seconds)
     share = Share(store, settings.discovery_lease_seconds, settings.discovery_rollouts)
     api: Callable[[], Cluster] | None = (lambda: cluster) if on and cluster else None
     discovery = Discovery(api, share, rules, metrics, heard.around)
@@ -66,7 +72,20 @@ def clustered(
         begin, end = question.from_ns / SECOND_NS, question.until_ns / SECOND_NS
         return [told(one) for one in within(discovery.rollouts(), question.selector, begin, end)]
 
-    return Clustered(discovery, routes(discovery, heard.around), rolled)
+    attach = AttachRules(
+        settings.attach_image,
+        settings.attach_namespaces,
+        settings.attach_collector.rstrip("/"),
+        settings.attach_wait_seconds,
+    )
+    attacher = Attacher(cluster, captures.desk, discovery.sight, attach, metrics)
+    captures.attacher, captures.desk.advice = attacher, attacher.advice
+    return Clustered(discovery, attacher, routes(discovery, heard.around), rolled)
+
+
+def guarded(guard: Guard, attacher: Attacher, shelf: Shelf) -> Guard:
+    """The guard, which lets in sidecars that were attached too."""
+    return replace(guard, pods=OneTime(shelf, guard.pods)) if attacher.on else guard
 
 
 def opened_cluster(settings: Settings) -> Cluster | None:

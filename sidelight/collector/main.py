@@ -31,7 +31,7 @@ from sidelight.collector.captures.found import windows_of
 from sidelight.collector.captures.routes import Captures, Sizes
 from sidelight.collector.captures.routes import off as captures_off
 from sidelight.collector.captures.shelf import Shelf
-from sidelight.collector.clustered import clustered, opened_cluster
+from sidelight.collector.clustered import clustered, guarded, opened_cluster
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
 from sidelight.collector.door import Tokens
@@ -215,7 +215,7 @@ async def serve(
         expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
     )
     captures = capture_routes(settings, engine, shelf, metrics)
-    around = clustered(settings, store, engine, captures.desk, metrics, opened_cluster(settings))
+    around = clustered(settings, store, engine, captures, metrics, opened_cluster(settings))
     link_rules = links.LinkRules(settings.links, settings.link_days, settings.max_link_bytes)
     kept_links, pages = links.Links(store, link_rules), ui.find() if serves else None
     app = build_app(
@@ -238,7 +238,7 @@ async def serve(
         if serves
         else [],
         metrics,
-        door.guard,
+        guarded(door.guard, around.attacher, shelf),
         readiness,
         path_prefix=settings.path_prefix,
         build=ui.build_name(pages),
@@ -288,6 +288,10 @@ async def serve(
             if serves and around.discovery.on:
                 roots.create_task(
                     outlive(stop, "discovery", around.discovery.run(stop)), name="watch the cluster"
+                )
+            if serves and around.attacher.on:
+                roots.create_task(
+                    outlive(stop, "attach", around.attacher.run(stop)), name="attach sidecars to pods"
                 )
             await stop.wait()
             _log.info("stopping")
@@ -355,6 +359,7 @@ def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metric
         lost_seconds=settings.capture_lost_seconds,
         retention_days=settings.capture_retention_days,
         max_recording_bytes=settings.capture_recording_bytes,
+        attach_wait_seconds=settings.attach_wait_seconds,
     )
     sizes = Sizes(
         recording_bytes=settings.capture_recording_bytes,

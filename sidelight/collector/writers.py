@@ -89,6 +89,35 @@ class Writer:
         return f"{name[:_AGENT_CHARACTERS]}.{sha256(self.pod_uid.encode()).hexdigest()[:_POD_DIGITS]}"
 
 
+@dataclass(frozen=True, slots=True)
+class AttachedWriter(Writer):
+    """A sidecar that the collector attached to a pod: it speaks for one capture, as `name`, and no other."""
+
+    capture: str = ""
+    name: str = ""
+
+    def bound(self, labels: Mapping[str, str]) -> Labels:
+        """As of any pod; all that it sends is of its capture."""
+        said = labels.get("capture", "")
+        if said and said != self.capture:
+            raise NotYours(
+                f"it says capture {said[:80]!r}, and its token is for {self.capture}",
+                reason=Reason.WRONG_POD,
+                hint="A sidecar that was attached for one capture takes no other.",
+            )
+        return Labels({**Writer.bound(self, labels), "capture": self.capture})
+
+    def agent(self, name: str) -> str:
+        """The name that it was given; it has no other."""
+        if name != self.name:
+            raise NotYours(
+                f"it calls itself {name[:80]!r}, and its token is for {self.name}",
+                reason=Reason.WRONG_POD,
+                hint="Its name is part of the token it was started with.",
+            )
+        return Writer.agent(self, name)
+
+
 _AGENT_CHARACTERS: Final = 51
 _POD_DIGITS: Final = 12
 _HINTS: Final = {

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
+from ulid import ULID
 
 from sidelight.collector.captures.capture import ID, REPORTED, Report, Rules, State, Value, Wish
 from sidelight.collector.query.matching import read_selector
-from sidelight.collector.writers import Writer
+from sidelight.collector.writers import AttachedWriter, Writer
 from sidelight.stacks.errors import Reason, SidelightError
 from sidelight.stacks.labels import LabelLimits, Labels
+from sidelight.stacks.selectors import Op, Selector
 
 POLL_BYTES: Final = 1 << 20
 WISH_BYTES: Final = 1 << 16
 MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
 MAX_REPORTS: Final = 64
+ID_SECONDS: Final = 600.0
+"""A request that brings its id may be so old, or its clock so wrong."""
 MAX_PROCESSES: Final = 64
 MAX_TOP: Final = 5
 MAX_KINDS: Final = 32
 MAX_TEXT: Final = 500
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_FIELDS: Final = ("service", "query", "pods", "seconds", "rate", "mode", "ordered")
+_FIELDS: Final = (
+    *("id", "selector", "service", "query", "pods", "seconds", "rate", "mode", "native", "ordered"),
+    *("attach", "container"),
+)
 
 
 class BadBody(SidelightError):
@@ -52,6 +60,8 @@ class Poll:
     processes: Sequence[Mapping[str, Value]]
     hold_seconds: float
     reports: tuple[Report, ...]
+    only: str = ""
+    """The one capture that it takes, where it was attached for that."""
 
 
 def read_json(text: bytes) -> Mapping[str, Any]:
@@ -72,29 +82,69 @@ def read_wish(raw: Mapping[str, Any], rules: Rules) -> Wish:
     unknown = sorted(name for name in raw if name not in _FIELDS)
     if unknown:
         raise _bad(f"there is no field {unknown[0][:64]!r}")
-    service = raw.get("service")
+    service, query = _meant(raw)
     if not isinstance(service, str) or not 0 < len(service.encode(errors="replace")) <= 256:
         raise _bad("service is not the name of one")
-    query = raw.get("query", "")
-    if not isinstance(query, str):
-        raise _bad("query is not text")
     seconds = _number(raw, "seconds", min(60.0, rules.max_seconds), rules.max_seconds)
     rate = _number(raw, "rate", min(100, rules.max_rate), rules.max_rate)
     if rate != int(rate) or rate < 1:
         raise _bad("rate is not a whole number of samples per second")
-    mode = raw.get("mode", "auto")
+    if not isinstance(raw.get("native", False), bool):
+        raise _bad("native is not true or false")
+    mode = raw.get("mode", "native" if raw.get("native") else "auto")
+    if raw.get("native") and mode != "native":
+        raise _bad(f"native is true, and mode is {str(mode)[:64]!r}")
     if mode not in MODES:
         raise _bad(f"mode {str(mode)[:64]!r} is not one of {', '.join(MODES)}")
     ordered = raw.get("ordered", True)
     if not isinstance(ordered, bool):
         raise _bad("ordered is not true or false")
+    attach, container = raw.get("attach", False), raw.get("container", "")
+    if not isinstance(attach, bool):
+        raise _bad("attach is not true or false")
+    if not isinstance(container, str) or (container and not NAME.fullmatch(container)):
+        raise _bad("container is not the name of one")
+    if container and not attach:
+        raise _bad("container is for captures that attach a sidecar")
     pods = _pods(raw.get("pods", 1), rules.max_pods)
-    return Wish(service, query, read_selector(query), pods, seconds, int(rate), mode, ordered)
+    selector = read_selector(query)
+    return Wish(service, query, selector, pods, seconds, int(rate), mode, ordered, attach, container)
+
+
+def read_id(raw: Mapping[str, Any]) -> str:
+    """The id that a request gives its capture, so that it may be sent again; empty if none."""
+    found = raw.get("id", "")
+    if not isinstance(found, str) or (found and not ID.fullmatch(found)):
+        raise _bad("id is not c_ and a ULID")
+    # Captures are looked for by the time in their ids.
+    if found and abs(ULID.from_str(found[2:]).timestamp - time.time()) > ID_SECONDS:
+        raise _bad("the time in id, which is a ULID, is not that of now")
+    return found
+
+
+def _meant(raw: Mapping[str, Any]) -> tuple[object, str]:
+    """The service and matchers: by name, or both in a `selector` that has service="…"."""
+    query = raw.get("query", "")
+    if not isinstance(query, str):
+        raise _bad("query is not text")
+    if "selector" not in raw:
+        return raw.get("service"), query
+    text = raw["selector"]
+    if not isinstance(text, str) or "service" in raw or query:
+        raise _bad("selector is not text, or stands beside service or query")
+    selector = read_selector(text)
+    named = [one for one in selector.matchers if one.name == "service" and one.op is Op.EQUAL]
+    if len(named) != 1:
+        raise _bad('selector does not name one service: {service="shop", version="2"}')
+    rest = Selector(tuple(one for one in selector.matchers if one is not named[0]))
+    return named[0].value, str(rest)[1:-1]
 
 
 def _pods(raw: object, most: int) -> int | str | tuple[str, ...]:
     if raw == "all":
         return "all"
+    if raw == "one":
+        return 1
     if isinstance(raw, int) and not isinstance(raw, bool):
         if not 1 <= raw <= most:
             raise _bad(f"pods must be from 1 to {most} (--capture-max-pods)")
@@ -137,6 +187,7 @@ def read_poll(raw: Mapping[str, Any], writer: Writer | None = None) -> Poll:
         _objects(raw.get("processes")),
         _amount(raw.get("hold_seconds")),
         tuple(_report(one) for one in reports),
+        only=writer.capture if isinstance(writer, AttachedWriter) else "",
     )
 
 

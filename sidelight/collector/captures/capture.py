@@ -55,7 +55,10 @@ FINAL: Final = frozenset((State.DONE, State.READY, State.FAILED, State.STOPPED))
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A checked request; pods are a number, names, or "all" of those that `service` and `query` match."""
+    """A checked request; pods are a number, names, or "all" of those that `service` and `query` match.
+
+    `attach`: pods without a sidecar get one for this capture, beside `container` (empty: the usual one).
+    """
 
     service: str
     query: str
@@ -65,6 +68,22 @@ class Wish:
     rate: int
     mode: str
     ordered: bool
+    attach: bool = False
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A sidecar that the collector attached to a pod for one capture, as an ephemeral container.
+
+    `agent` is what it calls itself, `secret` the SHA-256 of what its token ends with, which is good `until`.
+    """
+
+    container: str
+    agent: str
+    uid: str
+    secret: str
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +93,7 @@ class Claim:
     agent: str
     labels: Mapping[str, str]
     at: float
+    attached: Attached | None = None
 
     @property
     def place(self) -> tuple[str, str]:
@@ -145,11 +165,13 @@ class Rules:
     lost_seconds: float = 60.0
     retention_days: float = 7.0
     max_recording_bytes: int = 8 << 20
+    attach_wait_seconds: float = 120.0
 
     @property
     def longest(self) -> float:
         """Seconds after which no capture goes on, whatever became of its sidecars; an hour of slack."""
-        return self.max_seconds + self.wait_seconds + self.lost_seconds + 3600
+        waits = max(self.wait_seconds, self.attach_wait_seconds)
+        return self.max_seconds + waits + self.lost_seconds + 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +243,17 @@ def part_seen(capture: Capture, claim: Claim, part: Part | None, rules: Rules, n
     if part is None:
         if capture.stop_at is not None and now > capture.stop_at + STOP_SECONDS:
             return Outcome(State.STOPPED, capture.stop_at)
+        if claim.attached is not None:
+            if now <= claim.at + rules.attach_wait_seconds:
+                return Outcome(State.SCHEDULED, claim.at)
+            return Outcome(
+                State.FAILED,
+                claim.at,
+                f"the sidecar attached to {pod} was not heard of within {rules.attach_wait_seconds:g} s",
+                f"kubectl logs {pod} -c {claim.attached.container} -n {claim.labels.get('namespace', '')} "
+                "says whether it reaches the collector; an image that takes longer needs a longer "
+                "--attach-wait-seconds.",
+            )
         if now > claim.at + rules.lost_seconds:
             return Outcome(
                 State.FAILED,
@@ -297,3 +330,22 @@ def _missing(capture: Capture) -> str:
 def shipped(parts: Parts) -> int:
     """How many windows sidecars say they shipped."""
     return sum(part.report.windows for part in parts.values())
+
+
+def news(old: Part, report: Report) -> bool:
+    """Whether a report says more than other numbers of samples."""
+    return (old.report.state, old.report.problem) != (report.state, report.problem)
+
+
+def order(capture: Capture, rules: Rules) -> Mapping[str, Value]:
+    """What a sidecar is told of a capture."""
+    wish = capture.wish
+    return {
+        "capture": capture.id,
+        "seconds": wish.seconds,
+        "rate": wish.rate,
+        "mode": wish.mode,
+        "pids": [],
+        "ordered": wish.ordered,
+        "max_recording_bytes": rules.max_recording_bytes,
+    }

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -32,6 +32,7 @@ from sidelight.collector.captures.capture import (
     State,
     Wish,
     finished,
+    news,
     room,
     seen,
     shipped,
@@ -108,7 +109,7 @@ class Desk:
         clock: Callable[[], float] = unix_now,
     ) -> None:
         self._shelf = shelf
-        self._rules = rules
+        self.rules = rules
         self._metrics = metrics
         self._found = found
         self._max_polls = max_polls
@@ -122,18 +123,20 @@ class Desk:
         self._giving = asyncio.Lock()
         self._look_now = asyncio.Event()
         self._told_at = 0.0
-        self._closed = False
+        self.closed = False
+        self.advice: Callable[[Wish], str] = lambda _: ""
+        """What else could be done where no sidecar took a capture; empty if nothing."""
 
-    async def begin(self, wish: Wish, by: str = "") -> Capture:
-        """Make a capture, and give it to sidecars that ask here. Raises TooMany."""
+    async def begin(self, wish: Wish, by: str = "", given: str = "") -> Capture:
+        """Make a capture, of a `given` id if any, and give it out. Raises TooMany, ObjectExists."""
         now = self._clock()
         await self._look(always=True)
-        if len(self._open) >= self._rules.max_running:
+        if len(self._open) >= self.rules.max_running:
             raise TooMany(
                 f"{len(self._open)} captures are running already",
                 hint="Wait for one to end, stop one, or raise the collector's --capture-max-running.",
             )
-        capture = Capture(new_id(now), wish, now, by)
+        capture = Capture(given or new_id(now), wish, now, by)
         await asyncio.to_thread(self._shelf.create, capture)
         self._metrics.captures_started.inc()
         _log.info("capture asked for", capture=capture.id, service=wish.service, seconds=wish.seconds)
@@ -141,6 +144,27 @@ class Desk:
         await self._give(capture.id)
         self._look_now.set()
         return self._open[capture.id].capture if capture.id in self._open else capture
+
+    async def claim(self, capture_id: str, claims: Sequence[Claim]) -> Capture:
+        """Write sidecars that are to be attached into a capture that has room. Raises NoCapture."""
+        now = self._clock()
+        async with self._giving:
+            capture = await asyncio.to_thread(
+                self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
+            )
+            if known := self._open.get(capture_id):
+                known.capture = capture
+        return capture
+
+    async def fail(self, capture_id: str, agent: str, problem: str, hint: str) -> None:
+        """Say of a sidecar that has said nothing itself why its part fails. Raises NoCapture."""
+        report = Report(capture_id, State.FAILED, problem=problem, hint=hint)
+        await self._hear(agent, report)
+
+    def heard(self, capture_id: str, agent: str) -> bool:
+        """Whether a sidecar has told anything of a capture, or there is no need for it any more."""
+        known = self._open.get(capture_id)
+        return known is None or known.capture.stop_at is not None or agent in known.parts
 
     async def stop(self, capture_id: str) -> Capture:
         """End a capture early and keep what there is. Raises NoCapture."""
@@ -175,7 +199,7 @@ class Desk:
         while True:
             orders, pending = self._orders(agent, known, unknown)
             left = deadline - asyncio.get_running_loop().time()
-            if orders or left <= 0 or self._closed:
+            if orders or left <= 0 or self.closed:
                 return orders
             await self._wait(poll.agent, min(left, AGAIN_SECONDS) if pending else left, gone)
 
@@ -195,9 +219,10 @@ class Desk:
 
     def judged(self, capture: Capture, parts: Parts) -> Seen:
         """How far a capture has come, with what is known of sidecars where none took it."""
-        told = seen(capture, parts, self._rules, self._clock())
+        told = seen(capture, parts, self.rules, self._clock())
         if told.state is State.FAILED and not capture.claims and capture.ended is None:
             problem, hint = why_nobody(self.all_agents(), capture.wish)
+            hint = self.advice(capture.wish) or hint
             return replace(told, problem=f"{told.problem}: {problem}", hint=hint)
         return told
 
@@ -218,7 +243,7 @@ class Desk:
 
     def close(self) -> None:
         """Answer all that are held."""
-        self._closed = True
+        self.closed = True
         self._look_now.set()
         self._wake(list(self._held))
 
@@ -242,7 +267,7 @@ class Desk:
         if not (always or self._agents.own(self._clock()) or self._open):
             return
         now = self._clock()
-        kept = await asyncio.to_thread(self._shelf.since, now - self._rules.longest)
+        kept = await asyncio.to_thread(self._shelf.since, now - self.rules.longest)
         going = {one.id: one for one in kept if one.ended is None}
         for capture_id in [one for one in self._open if one not in going]:
             # One made since the list was asked for is not in it.
@@ -262,7 +287,7 @@ class Desk:
         """Write sidecars that ask here into a capture that has room, and wake them."""
         async with self._giving:
             known = self._open.get(capture_id)
-            if known is None or not room(known.capture, self._rules, self._clock()):
+            if known is None or not room(known.capture, self.rules, self._clock()):
                 return
             now = self._clock()
             agents, wish = self._agents.own(now), known.capture.wish
@@ -274,7 +299,7 @@ class Desk:
             claims = [Claim(one.poll.agent, dict(one.poll.labels), now) for one in free]
             try:
                 known.capture = await asyncio.to_thread(
-                    self._shelf.change, capture_id, lambda one: taken(one, claims, self._rules, now)
+                    self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
                 )
             except NoCapture:
                 self._open.pop(capture_id, None)
@@ -284,7 +309,9 @@ class Desk:
     def _is_free(self, agent: Agent, capture: Capture) -> bool:
         """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
         now = self._clock()
-        if not room(capture, self._rules, now) or agent.seen < now - self._hold_seconds - AGENTS_SECONDS:
+        if agent.poll.only:  # what it was attached for, it has
+            return False
+        if not room(capture, self.rules, now) or agent.seen < now - self._hold_seconds - AGENTS_SECONDS:
             return False
         name = agent.poll.agent
         if (held := self._held.get(name)) and held.gone():
@@ -329,7 +356,7 @@ class Desk:
         known = self._open.get(report.capture)
         old = known.parts.get(agent) if known else None
         part = Part(agent, now, report)
-        if known and old and not _news(old, report) and now < known.written[agent] + WRITE_SECONDS:
+        if known and old and not news(old, report) and now < known.written[agent] + WRITE_SECONDS:
             known.parts[agent] = part
             return ""
         try:
@@ -464,22 +491,3 @@ class Desk:
     def _failed(self, error: SidelightError) -> None:
         self._metrics.capture_errors.inc()
         _log.warning("captures not looked after", error=error.message, hint=error.hint)
-
-
-def _news(old: Part, report: Report) -> bool:
-    """Whether a report says more than other numbers of samples."""
-    return (old.report.state, old.report.problem) != (report.state, report.problem)
-
-
-def order(capture: Capture, rules: Rules) -> Mapping[str, Any]:
-    """What a sidecar is told of a capture."""
-    wish = capture.wish
-    return {
-        "capture": capture.id,
-        "seconds": wish.seconds,
-        "rate": wish.rate,
-        "mode": wish.mode,
-        "pids": [],
-        "ordered": wish.ordered,
-        "max_recording_bytes": rules.max_recording_bytes,
-    }

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from sidelight.collector.captures.capture import Capture, Claim, Outcome, Part, Report, State, Wish
+from sidelight.collector.captures.capture import Attached, Capture, Claim, Outcome, Part, Report, State, Wish
 from sidelight.collector.query.matching import read_selector
 from sidelight.collector.store.objects import ObjectDamaged
 
@@ -30,10 +30,12 @@ def encode(capture: Capture) -> bytes:
         "ordered": wish.ordered,
         "created": capture.created,
         "by": capture.by,
-        "claims": [{"agent": one.agent, "labels": dict(one.labels), "at": one.at} for one in capture.claims],
+        "claims": [_claim(one) for one in capture.claims],
         "stop_at": capture.stop_at,
         "ended": None if capture.ended is None else asdict(capture.ended),
     }
+    if wish.attach:
+        told |= {"attach": True, "container": wish.container}
     return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
 
 
@@ -51,6 +53,8 @@ def decode(key: str, content: bytes) -> Capture:
             int(told["rate"]),
             str(told["mode"]),
             bool(told["ordered"]),
+            bool(told.get("attach", False)),
+            str(told.get("container", "")),
         )
         ended = told["ended"]
         return Capture(
@@ -58,7 +62,15 @@ def decode(key: str, content: bytes) -> Capture:
             wish,
             float(told["created"]),
             str(told["by"]),
-            tuple(Claim(str(one["agent"]), dict(one["labels"]), float(one["at"])) for one in told["claims"]),
+            tuple(
+                Claim(
+                    str(one["agent"]),
+                    dict(one["labels"]),
+                    float(one["at"]),
+                    Attached(**one["attached"]) if one.get("attached") else None,
+                )
+                for one in told["claims"]
+            ),
             None if told["stop_at"] is None else float(told["stop_at"]),
             None
             if ended is None
@@ -73,6 +85,11 @@ def decode(key: str, content: bytes) -> Capture:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ObjectDamaged(key, f"{type(error).__name__}: {error}") from error
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    told: dict[str, Any] = {"agent": claim.agent, "labels": dict(claim.labels), "at": claim.at}
+    return told if claim.attached is None else told | {"attached": asdict(claim.attached)}
 
 
 def encode_part(part: Part) -> bytes:

@@ -21,19 +21,25 @@ from sidelight.collector.captures.asked import (
     POLL_BYTES,
     WISH_BYTES,
     BadBody,
+    read_id,
     read_json,
     read_poll,
     read_wish,
 )
-from sidelight.collector.captures.capture import Capture, Parts, Rules, Seen
-from sidelight.collector.captures.desk import Desk, order
+from sidelight.collector.captures.attaching import Attacher, AttachRules
+from sidelight.collector.captures.capture import Capture, Parts, Rules, Seen, Wish, order
+from sidelight.collector.captures.desk import Desk
+from sidelight.collector.captures.events import Events
 from sidelight.collector.captures.picking import Picking
 from sidelight.collector.captures.shelf import NoCapture, Shelf
 from sidelight.collector.captures.sight import sees, within
+from sidelight.collector.discovery.share import Sight
 from sidelight.collector.door import reader_of, writer_of
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.readers import Reader
+from sidelight.collector.store.objects import ObjectExists
 from sidelight.collector.times import rfc3339
 from sidelight.collector.unpack import too_large, unpack
 from sidelight.collector.writers import Writer
@@ -79,6 +85,8 @@ class Captures:
         limits: QueryLimits | None = None,
     ) -> None:
         self.desk = desk
+        off = AttachRules("", (), "", 0.0)
+        self.attacher = Attacher(None, desk, lambda: Sight("off", 0.0), off, metrics)
         self._shelf = shelf
         self._rules = rules
         self._sizes = sizes
@@ -89,6 +97,7 @@ class Captures:
             shelf, sizes.recording_text_bytes, limits or QueryLimits(), self._one_recording
         )
         self._learnt = 0.0
+        self._events = Events(self._whole, lambda: desk.closed)
 
     def routes(self) -> list[web.RouteDef]:
         """All paths."""
@@ -105,6 +114,7 @@ class Captures:
                     web.get(one, self.get),
                     web.delete(one, self.delete),
                     web.post(f"{one}/stop", self.stop),
+                    web.get(f"{one}/events", self._events.follow),
                     web.get(f"{one}/recordings", self.recordings),
                     web.get(f"{one}/{{name}}.speedscope.json", self.speedscope),
                     *self._picking.routes(one),
@@ -159,13 +169,40 @@ class Captures:
             )
         body = await self._received(request, WISH_BYTES)
         reader = reader_of(request)
-        wish = within(reader, await asyncio.to_thread(read_wish, read_json(body), self._rules))
-        capture = await self.desk.begin(wish, reader.name)
+        raw = read_json(body)
+        wish = within(reader, await asyncio.to_thread(read_wish, raw, self._rules))
+        capture, status = await self._begun(wish, reader, read_id(raw))
         told = self.told(capture, self.desk.judged(capture, {}), {})
         response = json_reply(told, gzip=False).response(request)
-        response.set_status(201)
+        response.set_status(status)
         response.headers["Location"] = f"{self._prefix}{PREFIX}/captures/{capture.id}"
         return response
+
+    async def _begun(self, wish: Wish, reader: Reader, given: str) -> tuple[Capture, int]:
+        """A new capture, or the one with this id that was asked for before, and the status of the answer."""
+        if given and (known := await self._asked_before(wish, reader, given)):
+            return known, 200
+        places = await self.attacher.plan(wish)
+        try:
+            capture = await self.desk.begin(wish, reader.name, given)
+        except ObjectExists:  # the same request came twice in one moment
+            if known := await self._asked_before(wish, reader, given):
+                return known, 200
+            raise
+        return await self.attacher.begin(capture, places), 201
+
+    async def _asked_before(self, wish: Wish, reader: Reader, given: str) -> Capture | None:
+        try:
+            known = await asyncio.to_thread(self._shelf.capture, given)
+        except NoCapture:
+            return None
+        if known.wish != wish or not sees(reader, known):
+            raise SidelightError(
+                f"there is another capture with the id {given}",
+                reason=Reason.DUPLICATE_ID,
+                hint="An id is for one request, sent again: leave it out, or make a new ULID.",
+            )
+        return known
 
     async def list(self, request: web.Request) -> web.Response:
         given = _given(request, ("service", "limit"))
@@ -257,6 +294,7 @@ class Captures:
             "rate": wish.rate,
             "mode": wish.mode,
             "ordered": wish.ordered,
+            "attach": wish.attach,
             "by": capture.by,
             "created": _time(capture.created),
             "expires": _time(capture.created + self._rules.retention_days * 86_400),
@@ -277,14 +315,17 @@ class Captures:
                 "self": path,
                 "page": f"{self._prefix}/captures/{capture.id}",
                 "stop": f"{path}/stop",
+                "events": f"{path}/events",
                 "recordings": f"{path}/recordings",
             },
         }
 
     async def _one(self, request: web.Request, capture_id: str) -> web.Response:
-        capture, seen, parts = await self.desk.look_up(capture_id)
-        told = self.told(capture, seen, parts)
+        told = await self._whole(capture_id)
         return json_reply(told, gzip=takes_gzip(request)).response(request)
+
+    async def _whole(self, capture_id: str) -> dict[str, Any]:
+        return self.told(*await self.desk.look_up(capture_id))
 
     async def _known(self, request: web.Request) -> bool:
         capture = await asyncio.to_thread(self._shelf.capture, request.match_info["id"])
@@ -387,6 +428,7 @@ def _parts(capture: Capture, seen: Seen, parts: Parts) -> list[dict[str, Any]]:
             "state": state.state,
             "problem": state.problem,
             "hint": state.hint,
+            "attached": claim.attached.container if claim.attached else "",
         }
         if part := parts.get(claim.agent):
             report = part.report

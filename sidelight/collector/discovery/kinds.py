@@ -63,7 +63,10 @@ class Sidecar:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod: whose it is, how far it is, and its sidecar. `revision` is the hash its owner gave it."""
+    """A pod: whose it is, how far it is, and its sidecar.
+
+    `revision` is the hash its owner gave it, `watched` the container that a sidecar samples.
+    """
 
     namespace: str
     name: str
@@ -81,6 +84,7 @@ class Pod:
     wished: str
     skipped: str
     containers: tuple[str, ...]
+    watched: str
     sidecar: Sidecar | None
 
     @property
@@ -172,6 +176,7 @@ def read_pod(item: Object) -> Pod:
         wished=_short(_text(labels, words.INJECT)),
         skipped=told.partition(":")[2].strip()[:500] if told.startswith("skipped") else "",
         containers=_containers(spec),
+        watched=_same(naming.watched_container(item)),
         sidecar=_sidecar(spec, status, injected=told == "injected"),
     )
 
