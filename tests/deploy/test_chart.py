@@ -110,7 +110,10 @@ def test_a_value_nobody_knows_is_refused(key, helm, chart):
     ("values", "complaint"),
     [
         (["collector.replicas=2"], "a directory store has one collector"),
-        (["collector.auth.writeTokensSecret="], "name a Secret with the tokens that may write"),
+        (
+            ["collector.auth.writeTokensSecret=", "kubernetes.identity=false"],
+            "name a Secret with the tokens that may write",
+        ),
         (["collector.store.kind=s3"], "an S3 store needs its url"),
         (["collector.store.kind=s3", "collector.store.s3.url=profiles"], "does not match pattern"),
         (["collector.settings.listen=:80"], "collector.settings.listen: the chart sets this itself"),
@@ -197,20 +200,15 @@ def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
 @pytest.mark.parametrize(("user", "mode"), [("null", 0o440), ("10001", 0o444)])
 def test_the_token_can_be_read_by_the_sidecars_user(user, mode, helm, service_chart):
     text = helm(
-        "template", "x", service_chart, *CLUSTER, "--set", f"sidelight.sidecar.sameUser={user}"
+        *("template", "x", service_chart, *CLUSTER),
+        *("--set", f"sidelight.sidecar.sameUser={user},sidelight.sidecar.tokenSecret=sidelight-token"),
     ).stdout
     [volume] = [one for one in _pod_of(text)["volumes"] if one["name"] == "sidelight-token"]
     assert volume["secret"]["defaultMode"] == mode
 
 
 def test_without_a_secret_the_pods_account_answers_for_the_sidecar(helm, service_chart):
-    flags = (
-        "--set",
-        "sidelight.sidecar.tokenSecret=",
-        "--set",
-        "sidelight.sidecar.serviceAccountToken.enabled=true",
-    )
-    pod = _pod_of(helm("template", "x", service_chart, *CLUSTER, *flags).stdout)
+    pod = _pod_of(helm("template", "x", service_chart, *CLUSTER).stdout)
     [volume] = [one for one in pod["volumes"] if one["name"] == "sidelight-token"]
     [source] = volume["projected"]["sources"]
     assert source["serviceAccountToken"] == {

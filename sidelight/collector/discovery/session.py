@@ -150,7 +150,7 @@ def granting(error: Denied, feed: Feed) -> str:
     name = f"sidelight-{feed.kind}"
     kind, scope = ("role", f" -n {feed.namespace}") if feed.namespace else ("clusterrole", "")
     return (
-        "The chart's discovery.enabled=true gives it; or by hand: "
+        "The chart's kubernetes.discovery=true gives it; or by hand: "
         f"kubectl create {kind} {name}{scope} --verb=list,watch --resource={what} && "
         f"kubectl create {kind}binding {name}{scope} --{kind}={name} --serviceaccount={account}"
     )

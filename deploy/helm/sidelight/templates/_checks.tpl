@@ -32,6 +32,12 @@
 {{- if and .auth.writeTokensSecret .auth.allowAnonymousWrites }}
 {{- fail "collector.auth: writeTokensSecret means nothing with allowAnonymousWrites; give one of them" }}
 {{- end }}
+{{- if ne (empty .auth.proxy.userHeader) (empty .auth.proxy.trusted) }}
+{{- fail "collector.auth.proxy: a header counts only from proxies that are trusted; give userHeader and trusted, or neither" }}
+{{- end }}
+{{- if and .auth.proxy.groupsHeader (not .auth.proxy.userHeader) }}
+{{- fail "collector.auth.proxy.groupsHeader: name the header with the user too (userHeader)" }}
+{{- end }}
 {{- if and .ingress.enabled (not .ingress.hosts) }}
 {{- fail "collector.ingress.hosts: name the hosts it answers to" }}
 {{- end }}

@@ -19,7 +19,12 @@ A compactor takes no windows and answers nobody, so it has no tokens.
 {{- end }}
 {{- $shutdown := get $settings "shutdown_seconds" | default 30 | float64 | ceil | int }}
 metadata:
-  {{- with .podAnnotations }}
+  {{- $annotations := deepCopy .podAnnotations }}
+  {{- if and $serves .auth.readRules }}
+  {{- /* rules are read at the start */}}
+  {{- $annotations = set $annotations "checksum/rules" (sha256sum .auth.readRules) }}
+  {{- end }}
+  {{- with $annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -88,6 +93,23 @@ spec:
           value: in-cluster
         - name: SIDELIGHT_KUBERNETES_AUDIENCE
           value: {{ $root.Values.kubernetes.audience | quote }}
+        {{- with $root.Values.kubernetes }}
+        {{- if not .discovery }}
+        - name: SIDELIGHT_DISCOVERY
+          value: "false"
+        {{- else if .namespaces }}
+        - name: SIDELIGHT_DISCOVERY_NAMESPACES
+          value: {{ join "," .namespaces | quote }}
+        {{- end }}
+        {{- if .attach }}
+        - name: SIDELIGHT_ATTACH_IMAGE
+          value: {{ include "sidelight.image" (dict "image" $root.Values.sidecar.image "chart" $root.Chart) | quote }}
+        - name: SIDELIGHT_ATTACH_NAMESPACES
+          value: {{ join "," .namespaces | default "*" | quote }}
+        - name: SIDELIGHT_ATTACH_COLLECTOR
+          value: {{ include "sidelight.collector.url" $root | quote }}
+        {{- end }}
+        {{- end }}
         {{- end }}
         {{- if $serves }}
         {{- if .auth.writeTokensSecret }}
@@ -106,6 +128,22 @@ spec:
         - name: SIDELIGHT_CAPTURE_TOKENS_FILE
           value: /etc/sidelight/capture/tokens
         {{- end }}
+        {{- if .auth.readRules }}
+        - name: SIDELIGHT_READ_RULES_FILE
+          value: /etc/sidelight/rules/rules
+        {{- end }}
+        {{- with .auth.proxy.userHeader }}
+        - name: SIDELIGHT_READ_PROXY_HEADER
+          value: {{ . | quote }}
+        {{- end }}
+        {{- with .auth.proxy.groupsHeader }}
+        - name: SIDELIGHT_READ_PROXY_GROUPS_HEADER
+          value: {{ . | quote }}
+        {{- end }}
+        {{- with .auth.proxy.trusted }}
+        - name: SIDELIGHT_TRUSTED_PROXIES
+          value: {{ join "," . | quote }}
+        {{- end }}
         {{- if .cache.enabled }}
         - name: SIDELIGHT_CACHE_DIR
           value: /var/cache/sidelight
@@ -113,7 +151,7 @@ spec:
           value: {{ .cache.bytes | quote }}
         {{- end }}
         {{- end }}
-        {{- $taken := list "allow_anonymous_writes" "cache_dir" "cache_disk_bytes" "capture_tokens_file" "listen" "path_prefix" "read_tokens_file" "role" "s3_endpoint" "store" "write_tokens_file" }}
+        {{- $taken := include "sidelight.collector.own" . | fromJsonArray }}
         {{- with $settings }}
         {{- include "sidelight.settings" (dict "given" . "own" $taken "at" $part) | trim | nindent 8 }}
         {{- end }}
@@ -185,6 +223,11 @@ spec:
           mountPath: /etc/sidelight/{{ $for }}
           readOnly: true
         {{- end }}
+        {{- if .auth.readRules }}
+        - name: rules
+          mountPath: /etc/sidelight/rules
+          readOnly: true
+        {{- end }}
         {{- if .cache.enabled }}
         - name: cache
           mountPath: /var/cache/sidelight
@@ -233,6 +276,11 @@ spec:
         secretName: {{ $secret }}
         defaultMode: 0440
     {{- end }}
+    {{- if .auth.readRules }}
+    - name: rules
+      configMap:
+        name: {{ include "sidelight.collector.name" $root }}
+    {{- end }}
     {{- if .cache.enabled }}
     - name: cache
       emptyDir:
@@ -277,4 +325,18 @@ read: {{ . }}
 capture: {{ . }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Where sidecars find the collectors. */}}
+{{- define "sidelight.collector.url" -}}
+{{- printf "http://%s.%s.svc:%v%s" (include "sidelight.collector.name" .) .Release.Namespace .Values.collector.service.port .Values.collector.pathPrefix }}
+{{- end }}
+
+{{/* The settings that the chart makes of its other values. */}}
+{{- define "sidelight.collector.own" -}}
+{{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
+    "allow_anonymous_writes" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
+    "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
+    "kubernetes" "kubernetes_audience" "discovery" "discovery_namespaces"
+    "attach_image" "attach_namespaces" "attach_collector" | toJson }}
 {{- end }}
