@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sidelight.cluster import naming, words
-from sidelight.injector import pod_security
+from sidelight.injector import limits, pod_security
 from sidelight.injector.ports import TRIED, free_port
 from sidelight.injector.recipe import Recipe
 from sidelight.injector.skips import MAX_SENTENCE, Skip, Why
@@ -35,12 +35,15 @@ class Place:
     """Where a pod is to be: its namespace with the labels that it has, and what holds for the cluster.
 
     `native`: init containers may have restartPolicy Always. `enforced`: the level of Pod Security in force.
+    `ranges` and `quotas` are the namespace's LimitRanges and ResourceQuotas.
     """
 
     namespace: str
     labels: Mapping[str, str]
     native: bool = True
     enforced: str = "privileged"
+    ranges: Sequence[Mapping[str, Any]] = ()
+    quotas: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +237,9 @@ def _refused(pod: Pod, made: Mapping[str, Any], place: Place, recipe: Recipe) ->
             f"Pod Security {place.enforced!r} of namespace {place.namespace!r} refuses {what}",
             f"label the namespace {pod_security.ENFORCE}=privileged, or exempt it (docs/injector.md)",
         )
+    # In a pod with resources as a whole the sidecar asks for none of its own.
+    if "resources" in made and (what := limits.refusal(made, place.ranges, place.quotas)):
+        return Skip(Why.NAMESPACE_LIMITS, what, "give the sidecar other resources in the chart's values")
     return None
 
 

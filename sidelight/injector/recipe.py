@@ -31,11 +31,6 @@ VARIABLES: Final = {
     words.MATCH: "SIDELIGHT_MATCH",
 }
 """Annotations that are settings of the sidecar as they stand."""
-_GIVES_WAY: Final = {
-    words.INTERVAL_SECONDS: ("SIDELIGHT_TRIGGER_ONLY",),
-    words.TRIGGER_ONLY: ("SIDELIGHT_INTERVAL_SECONDS", "SIDELIGHT_JITTER_SECONDS"),
-}
-"""What the cluster's own choice of a schedule is, when a pod chooses another kind of schedule."""
 _HOW: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
 
 
@@ -89,9 +84,7 @@ class Recipe:
         Raises SidelightError, as the sidecar itself would at its start.
         """
         changes: dict[str, str | None] = {"SIDELIGHT_SERVICE": service, "SIDELIGHT_VERSION": version}
-        for annotation, gives_way in _GIVES_WAY.items():
-            if annotation in annotations:
-                changes |= dict.fromkeys(gives_way)
+        changes |= dict.fromkeys(_gives_way(annotations))
         changes |= {name: annotations[one] for one, name in VARIABLES.items() if one in annotations}
         if container:
             changes |= {"SIDELIGHT_CONTAINER": container, "SIDELIGHT_IN_CONTAINER": container}
@@ -100,7 +93,25 @@ class Recipe:
         matches = any(one["name"] == "SIDELIGHT_MATCH" and one.get("value") for one in made["env"])
         made["args"] = words_given if matches else [*words_given, "--all"]
         check(made)
+        if words.MATCH in annotations:
+            made["env"] = [_unexpanded(one) for one in made["env"]]
         return made
+
+
+def _gives_way(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """The cluster's own choice of a schedule, where a pod chooses another kind of schedule."""
+    if words.INTERVAL_SECONDS in annotations:
+        return ("SIDELIGHT_TRIGGER_ONLY",)
+    if annotations.get(words.TRIGGER_ONLY, "").lower() in ("1", "true", "yes"):
+        return ("SIDELIGHT_INTERVAL_SECONDS", "SIDELIGHT_JITTER_SECONDS")
+    return ()
+
+
+def _unexpanded(variable: dict[str, Any]) -> dict[str, Any]:
+    """A pattern as it is written: the kubelet takes $(NAME) for a variable, and $$ for one $."""
+    if variable["name"] != VARIABLES[words.MATCH]:
+        return variable
+    return {**variable, "value": variable["value"].replace("$", "$$")}
 
 
 def changed(variables: Iterable[Json], changes: Mapping[str, str | None]) -> list[dict[str, Any]]:

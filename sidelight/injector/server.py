@@ -87,7 +87,7 @@ class Webhook:
         if not asked.pod or asked.namespace in self._settings.excluded:
             return LEFT
         try:
-            labels = await self._namespaces.labels(asked.namespace)
+            there = await self._namespaces.get(asked.namespace)
         except SidelightError as error:
             if texts(asked.pod, "labels").get(words.INJECT) == "false":
                 return LEFT
@@ -95,10 +95,12 @@ class Webhook:
             return skipped(
                 asked.pod, Skip(Why.NAMESPACE_UNKNOWN, error.message, error.hint or "make the pod again")
             )
-        enforced = labels.get(ENFORCE, self._settings.pod_security_default)
+        enforced = there.labels.get(ENFORCE, self._settings.pod_security_default)
         if asked.namespace in self._settings.pod_security_exempt:
             enforced = "privileged"
-        place = Place(asked.namespace, labels, native=self._native, enforced=enforced)
+        place = Place(
+            asked.namespace, there.labels, self._native, enforced, ranges=there.ranges, quotas=there.quotas
+        )
         return decide(asked.pod, place, self._recipe)
 
     def _note(self, asked: Review, decision: Decision) -> None:

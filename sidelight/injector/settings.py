@@ -80,10 +80,10 @@ class Settings:
         (), "a namespace that the cluster exempts from Pod Security; may be repeated", metavar="NAMESPACE"
     )
     namespace_cache_seconds: float = setting(
-        2.0, "a namespace's labels are taken as read for this long", read=house.seconds
+        2.0, "what was read of a namespace counts for this long", read=house.seconds
     )
     namespace_timeout_seconds: float = setting(
-        2.0, "wait this long for a namespace's labels; without them nothing is injected", read=house.positive
+        2.0, "wait this long for what a namespace is; without it nothing is injected", read=house.positive
     )
     events: bool = setting(True, "say why a pod was not injected as an Event of its namespace, too")
     events_per_minute: int = setting(30, "write at most this many Events a minute", read=house.whole)

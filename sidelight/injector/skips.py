@@ -26,6 +26,7 @@ class Why(StrEnum):
     WOULD_NOT_END = "would_not_end"
     NO_FREE_PORT = "no_free_port"
     POD_SECURITY = "pod_security"
+    NAMESPACE_LIMITS = "namespace_limits"
     NAMESPACE_UNKNOWN = "namespace_unknown"
     INTERNAL = "internal"
 

@@ -151,6 +151,52 @@ def test_where_pod_security_would_refuse_the_pod_it_is_made_without(api, shop):
         eventually("the new label counts", lambda: sidecars(made(api, namespace, pod("probe"), dry_run=True)))
 
 
+@pytest.mark.parametrize(
+    ("limit", "refused", "says"),
+    [
+        (
+            {"kind": "LimitRange", "spec": {"limits": [{"type": "Container", "min": {"cpu": "100m"}}]}},
+            "minimum cpu usage per Container is 100m",
+            "the LimitRange 'it' refuses less than 100m of cpu",
+        ),
+        (
+            {"kind": "ResourceQuota", "spec": {"hard": {"limits.cpu": "4"}}},
+            "must specify limits.cpu",
+            "the ResourceQuota 'it' refuses a container without limits.cpu",
+        ),
+    ],
+    ids=["LimitRange", "ResourceQuota"],
+)
+def test_where_the_namespaces_limits_would_refuse_the_pod_it_is_made_without(api, shop, limit, refused, says):
+    injected = made(api, shop, pod("one"), dry_run=True)
+    bounded = {"resources": {"limits": {"cpu": "200m", "memory": "64Mi"}}}
+
+    def sized(name: str, **more: Any) -> dict[str, Any]:
+        body = pod(name, **more)
+        body["spec"]["containers"][0] |= bounded
+        return body
+
+    with api.namespace(ASKED) as namespace:
+        api.apply({"apiVersion": "v1", "metadata": {"name": "it"}, **limit}, namespace)
+        parts = {part: injected["spec"][part] for part in ("initContainers", "volumes")}
+        by_hand = {**sized("by-hand"), "spec": {**sized("by-hand")["spec"], **parts}}
+        by_hand["metadata"]["labels"] = {words.INJECT: "false"}
+        path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+
+        def answer() -> str:
+            return json.dumps(api.call("POST", path, by_hand))
+
+        eventually("the API server refuses it", lambda: refused in answer())
+
+        def without() -> dict[str, Any] | None:
+            status, found = api.call("POST", path, sized("one"))
+            return found if status == 201 else None
+
+        found = eventually("the quota is counted, and the pod made", without)
+        assert sidecars(found) == []
+        assert says in told(found)
+
+
 def test_a_pod_made_from_an_injected_one_has_one_sidecar(api, shop):
     first = made(api, shop, pod("one"))
     copy = {**first, "metadata": {"name": "copy", "annotations": first["metadata"]["annotations"]}}
@@ -295,6 +341,8 @@ def test_its_account_may_do_what_it_needs_and_no_more(api, injector):
 
     assert may("get", "namespaces")
     assert may("create", "events", "-n", "default")
+    assert may("list", "limitranges", "-n", "default")
+    assert may("list", "resourcequotas", "-n", "default")
     assert may("get", f"secrets/{NAME}", *own)
     assert may("update", f"secrets/{NAME}", *own)
     assert may("patch", f"mutatingwebhookconfigurations/{NAME}")

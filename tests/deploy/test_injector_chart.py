@@ -115,7 +115,7 @@ def test_with_cert_manager_it_has_no_certificates_to_keep_and_no_right_to(render
     assert {"Certificate", "Issuer"} <= kinds
     assert not {"Secret", "Role", "RoleBinding"} & kinds
     groups = [rule["apiGroups"] for rule in of_kind(documents, "ClusterRole")["rules"]]
-    assert groups == [[""], [""]]
+    assert groups == [[""], [""], [""]]
     certificate = of_kind(documents, "Certificate")
     [volume] = [
         one
@@ -138,7 +138,8 @@ def test_its_permissions_name_what_they_are_for(rendered):
     for rule in of_kind(rendered(), "ClusterRole")["rules"]:
         if rule["resources"] == ["mutatingwebhookconfigurations"]:
             assert rule["resourceNames"] == [NAME]
-        assert not {"*", "list", "watch", "delete", "update"} & set(rule["verbs"])
+        assert not {"*", "watch", "delete", "update"} & set(rule["verbs"])
+        assert "list" not in rule["verbs"] or rule["resources"] == ["limitranges", "resourcequotas"]
     [secrets] = of_kind(rendered(), "Role")["rules"]
     assert secrets["resourceNames"] == [NAME]
     without = of_kind(rendered("--set", "injector.events=false"), "ClusterRole")["rules"]
@@ -198,3 +199,18 @@ def test_the_sidecars_settings_are_the_charts(rendered):
 def _pod(text: str) -> Json:
     [deployment] = [one for one in yaml.safe_load_all(text) if one["kind"] == "Deployment"]
     return deployment["spec"]["template"]["spec"]
+
+
+def test_where_network_is_limited_api_servers_reach_it_and_it_them(rendered):
+    policy = of_kind(rendered("--set", "networkPolicy.enabled=true"), "NetworkPolicy")["spec"]
+    assert policy["ingress"][0] == {"ports": [{"port": "webhook"}]}
+    assert [one["port"] for one in policy["egress"][-1]["ports"]] == [443, 6443]
+    labels = of_kind(rendered(), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_prometheus_finds_its_port(rendered):
+    monitor = of_kind(rendered("--set", "monitoring.serviceMonitor.enabled=true"), "ServiceMonitor")["spec"]
+    service = of_kind(rendered(), "Service")
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["endpoints"][0]["port"] in [one["name"] for one in service["spec"]["ports"]]

@@ -123,6 +123,12 @@ def test_a_pattern_takes_the_place_of_everything(after):
     assert variables(made)["SIDELIGHT_MATCH"] == "gunicorn: worker"
 
 
+def test_a_pattern_reaches_the_sidecar_as_it_was_written(after):
+    """The kubelet makes $ of $$, and of $(NAME) what that variable holds."""
+    made, _ = after(pod(annotations={words.MATCH: "^app$|^$(POD)$$"}))
+    assert variables(made)["SIDELIGHT_MATCH"] == "^app$$|^$$(POD)$$$$"
+
+
 def test_a_container_that_is_named_is_the_one_that_is_watched_and_the_windows_label(after):
     web = {"name": "web", "image": "web:1"}
     before = pod(annotations={words.CONTAINER: "web"})
@@ -143,6 +149,7 @@ def test_a_pods_schedule_wins_over_the_clusters(sidecar_json):
         return patched(before, decide(before, ASKED, scheduled).patch)
 
     assert variables(made(words.RATE, "50"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
+    assert variables(made(words.TRIGGER_ONLY, "false"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
     assert "SIDELIGHT_INTERVAL_SECONDS" not in variables(made(words.TRIGGER_ONLY, "true"))
     assert variables(made(words.INTERVAL_SECONDS, ""))["SIDELIGHT_INTERVAL_SECONDS"] == ""
 
