@@ -321,6 +321,16 @@ def test_while_the_api_server_is_away_known_pods_go_on_and_others_wait(
     assert collector.send(known).status == 200
 
 
+def test_grace_does_not_outlive_the_token(api: Api, begin: Any, team: str) -> None:
+    collector = begin(REVIEWS, PODS, "--kubernetes-token-seconds", "0.1")
+    # The API server allows clocks that differ by a minute, and so does the collector.
+    token = resigned(api, pod(api, team, "shop-1"), exp=int(time.time()) - 45)
+    assert collector.send(token).status == 200
+    collector.relay.cut()
+    eventually("its time is over", lambda: collector.send(token).refusal == (401, "unauthorized"))
+    assert collector.metric('sidelight_identity_tokens_total{outcome="grace"}') > 0
+
+
 def test_grace_ends(api: Api, begin: Any, team: str) -> None:
     options = ("--kubernetes-token-seconds", "0.1", "--kubernetes-grace-seconds", "0")
     collector, token = begin(REVIEWS, PODS, *options), pod(api, team, "shop-1")
