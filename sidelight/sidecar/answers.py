@@ -15,6 +15,10 @@ _LONGEST_RETRY_AFTER = 600.0
 _FIRST_PAUSE = 0.5
 
 
+NOT_OURS = frozenset((Reason.WRONG_NAMESPACE, Reason.WRONG_POD, Reason.WRONG_SERVICE))
+"""Why windows are refused that say that they are of another pod than the token is."""
+
+
 class Outcome(StrEnum):
     """How a request ended; also a metric label."""
 
@@ -41,6 +45,7 @@ class Answer:
     retry_after: float | None = None
     reason: str = ""
     message: str = ""
+    hint: str = ""
 
     def to(self, sent: frozenset[str]) -> Answer:
         """This answer as one to these windows: to acknowledge only others is no acknowledgement."""
@@ -57,24 +62,26 @@ def read_answer(status: int, retry_after: str | None, body: bytes, now: datetime
     """The meaning of an HTTP answer from POST /api/v1/windows.
 
     Only a collector's own refusal, which carries a reason word, is final: a 400 from a proxy or from
-    another server says nothing about the windows.
+    another server says nothing about the windows. That windows name another pod than the token is final
+    too: no later answer could be another. That the token is not good is not: the windows wait for one.
     """
     told = _json(body)
     reason, message = str(told.get("error", ""))[:64], str(told.get("message", f"status {status}"))[:500]
+    hint = str(told.get("hint", ""))[:500]
     wait = seconds_of(retry_after, now)
     if status == 200:
         accepted, duplicates = _ids(told.get("accepted")), _ids(told.get("duplicates"))
         if accepted or duplicates:
             return Answer(Outcome.ACCEPTED, accepted, duplicates, stored=True)
         return _ACKNOWLEDGES_NONE
-    if status == 413 or (status in (400, 409, 422) and reason):
-        return Answer(Outcome.REFUSED, reason=reason or Reason.TOO_LARGE, message=message)
+    if status == 413 or (status in (400, 409, 422) and reason) or (status == 403 and reason in NOT_OURS):
+        return Answer(Outcome.REFUSED, reason=reason or Reason.TOO_LARGE, message=message, hint=hint)
     if status in (401, 403):
-        return Answer(Outcome.UNAUTHORIZED, retry_after=wait, reason=reason, message=message)
+        return Answer(Outcome.UNAUTHORIZED, retry_after=wait, reason=reason, message=message, hint=hint)
     if status == 429:
         return Answer(Outcome.BUSY, retry_after=wait, reason=reason, message=message)
     if status >= 500:
-        return Answer(Outcome.BUSY, stored=None, retry_after=wait, reason=reason, message=message)
+        return Answer(Outcome.BUSY, stored=None, retry_after=wait, reason=reason, message=message, hint=hint)
     return Answer(Outcome.UNEXPECTED, retry_after=wait, reason=reason, message=message)
 
 

@@ -15,7 +15,7 @@ import aiohttp
 import structlog
 import zstandard
 
-from sidelight.sidecar.answers import Answer, Outcome, pause, read_answer
+from sidelight.sidecar.answers import NOT_OURS, Answer, Outcome, pause, read_answer
 from sidelight.sidecar.metrics import Metrics, known_reason
 from sidelight.sidecar.reach import Reach, Route, Unanswered
 from sidelight.sidecar.spool import Entry, Spool
@@ -135,6 +135,7 @@ class Shipper:
             self._metrics.shipped.labels("duplicate").inc(len(done - answer.accepted))
             self._metrics.last_shipped.set_to_current_time()
             self._mended()
+            self._board.clear("labels")
             self._suspects -= done
             self._spool.delete(done)
             return bool(done)
@@ -156,6 +157,9 @@ class Shipper:
         self._suspects.discard(entry.id)
         self._metrics.refused.labels(known_reason(answer.reason)).inc()
         self._spool.refuse(entry, answer.reason, answer.message)
+        if answer.reason in NOT_OURS:
+            # Each window that follows will be refused for the same: that is more than a bad window.
+            self._board.report("labels", Problem(Reason(answer.reason), answer.message, answer.hint))
         _log.warning(
             "the collector refused a window", window=entry.id, reason=answer.reason, message=answer.message
         )
@@ -182,12 +186,13 @@ class Shipper:
 def _problem(collector: str, answer: Answer) -> Problem:
     if answer.outcome is Outcome.UNAUTHORIZED:
         return Problem(
-            Reason.UNAUTHORIZED,
+            _word(answer, Reason.UNAUTHORIZED, Reason.NO_POD),
             f"{collector} does not let this sidecar send windows: {answer.message}",
-            "Check --token-file: the collector must know the token in it.",
+            answer.hint or "Check --token-file: the collector must know the token in it.",
         )
     if answer.outcome is Outcome.BUSY:
-        return Problem(Reason.OVERLOADED, f"{collector} cannot take windows now: {answer.message}")
+        word = _word(answer, Reason.OVERLOADED, Reason.CLUSTER_UNAVAILABLE, Reason.CLUSTER_DENIED)
+        return Problem(word, f"{collector} cannot take windows now: {answer.message}", answer.hint)
     if answer.outcome is Outcome.UNEXPECTED:
         return Problem(
             Reason.COLLECTOR_UNREACHABLE,
@@ -199,6 +204,11 @@ def _problem(collector: str, answer: Answer) -> Problem:
         f"{collector} cannot be reached: {answer.message}",
         "Check --collector, the network, and that the collector runs; windows wait in the spool.",
     )
+
+
+def _word(answer: Answer, usual: Reason, *others: Reason) -> Reason:
+    """The collector's own word where it is one of these."""
+    return next((word for word in others if word == answer.reason), usual)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -2,179 +2,41 @@
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import contextlib
-import http.client
 import json
-import re
-import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding
 from ulid import ULID
 
+from sidelight.cluster.client import Cluster
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.reviews import Busy, ReviewRules, Reviews
 from tests.cluster.api import Api
-from tests.cluster.programs import eventually
+from tests.cluster.identifying import (
+    JSON,
+    PODS,
+    REVIEWS,
+    TARGET,
+    Answer,
+    Collector,
+    Relay,
+    pod,
+    readiness,
+    resigned,
+    reviews,
+    words,
+)
+from tests.cluster.programs import eventually, free_ports
 from tests.collector.processes import Process
-
-JSON = {"Content-Type": "application/json"}
-REVIEWS = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
-PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
-
-
-class Relay:
-    """A way to the API server that can be cut, held up and mended; TLS goes through it untouched."""
-
-    def __init__(self, port: int) -> None:
-        self._to = port
-        self._open: list[socket.socket] = []
-        self._free = threading.Event()
-        self._free.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._begin()
-
-    def _begin(self) -> None:
-        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
-
-    def _accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                one, _ = listener.accept()
-                other = socket.create_connection(("127.0.0.1", self._to))
-                self._open += [one, other]
-                for pair in ((one, other), (other, one)):
-                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
-
-    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                self._free.wait()
-                sink.sendall(data)
-        for one in (source, sink):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    def hold(self) -> None:
-        self._free.clear()
-
-    def cut(self) -> None:
-        with contextlib.suppress(OSError):  # cut already
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for one in self._open:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        self._open.clear()
-        self._free.set()
-
-    def mend(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        self._begin()
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: Mapping[str, str]
-    text: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-    @property
-    def refusal(self) -> tuple[int, str]:
-        return self.status, self.json.get("error", "")
-
-
-@dataclass
-class Collector:
-    """A collector in a namespace of its own, as an account with the rules it was given."""
-
-    api: Api
-    process: Process
-    namespace: str
-    relay: Relay
-    tokens: Path
-    known: dict[str, str] = field(default_factory=dict)
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        token: str = "",
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.process.port(), timeout=60)
-        sent = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
-        try:
-            connection.request(method, path, body, sent)
-            answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.getheaders()), answer.read().decode())
-        finally:
-            connection.close()
-
-    def send(self, token: str, window_id: str = "", **labels: str) -> Answer:
-        """Send a window with these labels."""
-        header = {
-            "format": 1,
-            "id": window_id or str(ULID()),
-            "labels": labels,
-            "start_ns": time.time_ns() - 10**9,
-            "duration_ns": 10**9,
-            "period_ns": 10**7,
-        }
-        return self.ask("POST", "/api/v1/windows", f"# {json.dumps(header)}\nmain;f 3\n".encode(), token)
-
-    def poll(self, token: str, agent: str, *reports: Mapping[str, object], **labels: str) -> Answer:
-        body = {"v": 1, "agent": agent, "labels": labels, "hold_seconds": 0, "ready": True, "modes": ["auto"]}
-        told = json.dumps({**body, "reports": list(reports)}).encode()
-        return self.ask("POST", "/api/v1/agents/poll", told, token, JSON)
-
-    def windows(self) -> list[dict[str, str]]:
-        """The labels of what was stored, from what readers are told."""
-        found = []
-        for pod in self.values("pod"):
-            names = ("namespace", "service", "version")
-            found.append({"pod": pod, **{name: "".join(self.values(name, pod)) for name in names}})
-        return found
-
-    def values(self, name: str, pod: str = "") -> list[str]:
-        query = f"?query=pod%3D%22{pod}%22" if pod else ""
-        return list(self.ask("GET", f"/api/v1/labels/{name}/values{query}").json["values"])
-
-    def metric(self, line: str) -> float:
-        found = re.search(rf"^{re.escape(line)} (\S+)$", self.ask("GET", "/metrics").text, re.MULTILINE)
-        return float(found[1]) if found else 0.0
-
-    def allow(self, *rules: Mapping[str, object]) -> None:
-        """Give the collector's account a cluster role with these rules, and no other."""
-        name = f"collector-{self.namespace}"
-        role = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": name},
-            "rules": list(rules),
-        }
-        binding = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": "collector", "namespace": self.namespace}],
-        }
-        self.api.apply({"apiVersion": "v1", "kind": "List", "items": [role, binding]})
 
 
 @pytest.fixture
@@ -226,46 +88,27 @@ def team(api: Api) -> Iterator[str]:
         yield namespace
 
 
-def pod(api: Api, namespace: str, name: str, **metadata: Any) -> str:
-    """Make a pod of the service shop, version 7; the token that the kubelet would mount into it."""
-    labels = {"app.kubernetes.io/name": "shop", "app.kubernetes.io/version": "7"}
-    made = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels, **metadata},
-        "spec": {
-            "serviceAccountName": "shop",
-            "containers": [{"name": "web", "image": "shop:7"}],
-            "terminationGracePeriodSeconds": 0,
-        },
-    }
-    status, answer = api.call("POST", f"/api/v1/namespaces/{namespace}/pods", made)
-    assert status == 201, answer
-    return api.token(namespace, "shop", audience="sidelight", pod=name)
+@pytest.fixture
+def sidecar(tmp_path: Path) -> Iterator[Any]:
+    """`sidecar(collector, token, "--service", …)`: a real one that watches a process; where it listens."""
+    started: list[subprocess.Popen[bytes]] = []
 
+    def begin(collector: Collector, token: str, *options: str) -> int:
+        started.append(target := subprocess.Popen([sys.executable, "-c", TARGET]))
+        (tmp_path / "token").write_text(token)
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "sidelight.cli", "sidecar", "--pid", str(target.pid)]
+        command += ["--collector", f"http://127.0.0.1:{collector.process.port()}", "--window-seconds", "1"]
+        command += ["--token-file", str(tmp_path / "token"), "--listen", f"127.0.0.1:{port}"]
+        # In a pod its host name is the pod's; here it is this machine's.
+        command += ["--spool-dir", str(tmp_path / "spool"), "--pod", "", *options]
+        started.append(subprocess.Popen(command, stderr=(tmp_path / "sidecar.log").open("wb")))
+        return port
 
-def resigned(api: Api, token: str, **claims: object) -> str:
-    """The token with other claims, signed by the cluster's own key."""
-    header, body, _ = token.split(".")
-    raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
-    changed = (
-        base64.urlsafe_b64encode(json.dumps({**json.loads(raw), **claims}).encode()).rstrip(b"=").decode()
-    )
-    key = next(api.ca.parent.glob("*sa*.key"), None) or next(api.ca.parent.glob("sign*.key"))
-    private: Any = serialization.load_pem_private_key(key.read_bytes(), None)
-    text = f"{header}.{changed}".encode()
-    signature = private.sign(text, padding.PKCS1v15(), hashes.SHA256())
-    return f"{header}.{changed}." + base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
-
-
-def reviews(api: Api) -> int:
-    """How many tokens the API server has reviewed."""
-    counted = re.findall(
-        r'^apiserver_request_total\{[^}]*resource="tokenreviews"[^}]*\} (\d+)',
-        api.get("/metrics"),
-        re.MULTILINE,
-    )
-    return sum(map(int, counted))
+    yield begin
+    for one in started:
+        one.kill()
+        one.wait()
 
 
 def test_a_pod_sends_as_itself_and_what_it_leaves_out_is_filled_in(api: Api, begin: Any, team: str) -> None:
@@ -478,6 +321,16 @@ def test_while_the_api_server_is_away_known_pods_go_on_and_others_wait(
     assert collector.send(known).status == 200
 
 
+def test_grace_does_not_outlive_the_token(api: Api, begin: Any, team: str) -> None:
+    collector = begin(REVIEWS, PODS, "--kubernetes-token-seconds", "0.1")
+    # The API server allows clocks that differ by a minute, and so does the collector.
+    token = resigned(api, pod(api, team, "shop-1"), exp=int(time.time()) - 45)
+    assert collector.send(token).status == 200
+    collector.relay.cut()
+    eventually("its time is over", lambda: collector.send(token).refusal == (401, "unauthorized"))
+    assert collector.metric('sidelight_identity_tokens_total{outcome="grace"}') > 0
+
+
 def test_grace_ends(api: Api, begin: Any, team: str) -> None:
     options = ("--kubernetes-token-seconds", "0.1", "--kubernetes-grace-seconds", "0")
     collector, token = begin(REVIEWS, PODS, *options), pod(api, team, "shop-1")
@@ -534,3 +387,69 @@ def test_a_collector_without_a_way_to_the_cluster_does_not_start(begin: Any, tmp
     status, said = process.ended()
     assert status != 0
     assert "kubeconfig" in said
+
+
+def test_a_real_sidecar_ships_as_its_pod(api: Api, begin: Any, team: str, sidecar: Any) -> None:
+    collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
+    sidecar(collector, token, "--service", "shop")
+    eventually("its windows are there", collector.windows)
+    assert collector.windows() == [{"pod": "shop-1", "namespace": team, "service": "shop", "version": "7"}]
+    agents = eventually("it asks for work", lambda: collector.ask("GET", "/api/v1/agents").json["agents"])
+    assert agents[0]["labels"]["pod"] == "shop-1"
+
+
+def test_a_real_sidecar_that_says_another_service_names_that_in_its_readiness(
+    api: Api, begin: Any, team: str, sidecar: Any
+) -> None:
+    collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
+    port = sidecar(collector, token, "--service", "checkout")
+    eventually("it says so", lambda: "wrong_service" in words(port))
+    (problem,) = [one for one in readiness(port)["problems"] if one["error"] == "wrong_service"]
+    assert "sidelight.dev/service" in problem["hint"]
+    assert collector.windows() == []
+
+
+def test_a_real_sidecar_keeps_its_windows_while_the_api_server_is_away(
+    api: Api, begin: Any, team: str, sidecar: Any
+) -> None:
+    collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
+    assert collector.ask("GET", "/livez").status == 200
+    collector.relay.cut()
+    port = sidecar(collector, token, "--service", "shop")
+    eventually("it says so", lambda: "cluster_unavailable" in words(port))
+    collector.relay.mend()
+    eventually("its windows are there", collector.windows)
+    eventually("all is well", lambda: readiness(port).get("problems") == [])
+
+
+def test_no_more_tokens_are_remembered_than_allowed(api: Api, begin: Any, team: str) -> None:
+    collector = begin(REVIEWS, PODS, "--kubernetes-tokens", "1")
+    tokens = [pod(api, team, "shop-1"), pod(api, team, "shop-2")]
+    assert collector.ask("GET", "/livez").status == 200
+    before = reviews(api)
+    for token in (*tokens, tokens[1], tokens[0]):
+        assert collector.send(token).status == 200
+    assert reviews(api) - before == 3
+
+
+async def test_no_more_tokens_wait_for_a_review_than_allowed(api: Api, begin: Any, team: str) -> None:
+    tokens = [pod(api, team, f"shop-{number}") for number in range(3)]
+    relay = Relay(int(api.url.rpartition(":")[2]))
+    relay.hold()
+    config = Path(api.kubeconfig.with_name("held.kubeconfig"))
+    config.write_text(api.kubeconfig.read_text().replace(api.url, f"https://127.0.0.1:{relay.port}"))
+    asking = Reviews(Cluster.open(str(config)), ReviewRules(at_once=1, waiting=2), Metrics())
+    try:
+        async with asyncio.TaskGroup() as group:
+            waiting = [group.create_task(asking.writer(token)) for token in tokens[:2]]
+            await asyncio.sleep(0)
+            with pytest.raises(Busy) as told:
+                await asking.writer(tokens[2])
+            assert told.value.reason == "overloaded"
+            assert told.value.hint
+            relay.go_on()
+        assert {task.result().pod for task in waiting} == {"shop-0", "shop-1"}
+        assert (await asking.writer(tokens[2])).pod == "shop-2"
+    finally:
+        asking.close()
+        relay.cut()

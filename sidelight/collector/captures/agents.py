@@ -213,5 +213,5 @@ def _agents(said: Mapping[str, Any]) -> list[Agent]:
 _READY: Final = "Its /readyz says what it needs."
 _CHECK: Final = (
     " See that the sidecar runs, that its --collector is this one, that it is not started with"
-    " --captures-from-collector off, and that its token is one of --write-tokens-file."
+    " --captures-from-collector off, and that its token is taken: one of --write-tokens-file, or its pod's."
 )

@@ -27,6 +27,7 @@ export interface CaptureAnswer {
   readonly mode: string;
   readonly ordered: boolean;
   readonly created: string;
+  readonly by: string;
   readonly expires: string;
   readonly ended: string | null;
   readonly state: CaptureState;

@@ -45,7 +45,7 @@ function Going({ capture, path, again }: { capture: CaptureAnswer; path: string;
             <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {plural(capture.samples, "sample")}</span>
           </div>
         )}
-        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(epoch(capture.created))} · expires {zoned(epoch(capture.expires))}</p>}
+        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(epoch(capture.created))}{capture.by && ` by ${capture.by}`} · expires {zoned(epoch(capture.expires))}</p>}
         <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
         {capture.problem !== "" && (
           <Said message={capture.problem} hint={capture.hint} mild={capture.state !== "failed"}>

@@ -1,0 +1,37 @@
+"""docs/identity.md has a section for each word that who writes or reads may be refused with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sidelight.cluster import words
+from sidelight.stacks.errors import Reason
+
+DOCS = Path(__file__).parents[2] / "docs"
+IDENTITY = (DOCS / "identity.md").read_text()
+REFUSALS = (
+    *(Reason.UNAUTHORIZED, Reason.FORBIDDEN, Reason.NO_POD, Reason.WRONG_NAMESPACE, Reason.WRONG_POD),
+    *(Reason.WRONG_SERVICE, Reason.NO_NAMESPACES, Reason.CLUSTER_UNAVAILABLE, Reason.CLUSTER_DENIED),
+)
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_each_refusal_has_a_section(reason: Reason) -> None:
+    assert re.search(rf"^### `{reason}`$", IDENTITY, re.MULTILINE)
+
+
+def test_each_link_to_a_section_finds_it() -> None:
+    headings = re.findall(r"^#+ (.*)$", IDENTITY, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    pages = [path for path in DOCS.glob("*.md") if path.name != "identity.md"]
+    linked = {found for page in pages for found in re.findall(r"identity\.md#([\w-]+)", page.read_text())}
+    assert linked | set(re.findall(r"\]\(#([\w-]+)\)", IDENTITY)) <= anchors
+    assert linked
+
+
+def test_the_names_that_a_pod_may_say_are_in_the_table() -> None:
+    for name in (words.SERVICE, words.VERSION, words.APP_NAME, words.APP_VERSION, words.CONTAINER):
+        assert f"`{name}`" in IDENTITY

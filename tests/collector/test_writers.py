@@ -1,0 +1,120 @@
+"""What a pod may say of itself, and which tokens are worth a review; without a cluster."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.collector.captures.asked import NAME
+from sidelight.collector.reviews import LEEWAY_SECONDS, check_claims, claims_of, named
+from sidelight.collector.writers import NotKnown, NotYours, Writer
+from sidelight.stacks.errors import BadLabel, Reason
+from sidelight.stacks.labels import Labels
+
+WRITER = Writer("prod", "shop-1", "uid-1", "node-1", "shop", "7")
+NOW = 1_795_253_400.0
+
+
+def token(**claims: object) -> str:
+    """A token with these claims, which nobody signed."""
+    whole = {"aud": ["sidelight"], "sub": "system:serviceaccount:prod:shop", "exp": NOW + 600, **claims}
+    body = base64.urlsafe_b64encode(json.dumps(whole).encode()).rstrip(b"=").decode()
+    return f"e30.{body}.c2ln"
+
+
+def test_what_is_left_out_is_filled_in_and_what_is_free_stays() -> None:
+    assert WRITER.bound({}) == Labels(
+        {"namespace": "prod", "pod": "shop-1", "node": "node-1", "service": "shop", "version": "7"}
+    )
+    said = {"service": "shop", "version": "8", "node": "n", "container": "web", "team": "a", "pod": ""}
+    assert WRITER.bound(said) == Labels({**said, "namespace": "prod", "pod": "shop-1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("namespace", Reason.WRONG_NAMESPACE),
+        ("pod", Reason.WRONG_POD),
+        ("service", Reason.WRONG_SERVICE),
+    ],
+)
+def test_what_is_said_otherwise_is_refused_with_a_word_of_its_own(name: str, reason: Reason) -> None:
+    with pytest.raises(NotYours) as told:
+        WRITER.bound({name: "other"})
+    assert told.value.reason is reason
+    assert told.value.hint
+    assert "prod/shop-1" in told.value.message
+
+
+def test_without_the_pods_names_the_service_is_what_is_said() -> None:
+    unnamed = Writer("prod", "shop-1", "uid-1")
+    assert unnamed.bound({"service": "x"})["service"] == "x"
+    with pytest.raises(BadLabel):
+        unnamed.bound({})
+
+
+VALUES = st.sampled_from(["", "prod", "shop-1", "shop", "other", "7"])
+
+
+@given(st.dictionaries(st.sampled_from(["namespace", "pod", "service", "version", "team"]), VALUES))
+def test_nothing_that_is_bound_is_another_pods(said: dict[str, str]) -> None:
+    try:
+        bound = WRITER.bound(said)
+    except NotYours:
+        assert any(said.get(name, "") not in ("", WRITER.bound({})[name]) for name in said if name != "team")
+        return
+    assert (bound["namespace"], bound["pod"], bound["service"]) == ("prod", "shop-1", "shop")
+    assert WRITER.bound(bound) == bound
+
+
+@given(name=st.from_regex(NAME, fullmatch=True))
+def test_sidecars_of_two_pods_never_have_one_name(name: str) -> None:
+    other = Writer("prod", "shop-2", "uid-2")
+    assert WRITER.agent(name) != other.agent(name)
+    assert WRITER.agent(name) not in (other.agent(WRITER.agent(name)), name)
+    assert NAME.fullmatch(WRITER.agent(name))
+
+
+def test_a_pod_is_named_and_a_later_one_of_the_same_name_is_not_it() -> None:
+    pod = {"metadata": {"uid": "uid-1", "labels": {"app": "web"}}, "spec": {"nodeName": "n9"}}
+    assert named(Writer("a", "b", "uid-1"), pod) == Writer("a", "b", "uid-1", "n9", "web", "")
+    with pytest.raises(NotKnown, match="gone"):
+        named(Writer("a", "b", "uid-2"), pod)
+
+
+@pytest.mark.parametrize(
+    ("given_token", "said"),
+    [
+        ("", "neither"),
+        ("plain", "neither"),
+        ("a.b.c", "neither"),
+        (token(sub="alice"), "neither"),
+        (token(exp="soon"), "neither"),
+        (token(exp=None), "neither"),
+        (token(aud="vault"), "not meant for"),
+        (token(aud=None), "not meant for"),
+        (token(exp=NOW - LEEWAY_SECONDS), "expired"),
+        (token() + "é", "neither"),
+        (token() + "\udcff", "neither"),
+    ],
+)
+def test_what_cannot_be_a_pods_token_for_us_costs_no_review(given_token: str, said: str) -> None:
+    with pytest.raises(NotKnown, match=said) as told:
+        check_claims(given_token, "sidelight", NOW)
+    assert told.value.hint
+
+
+def test_a_token_may_expire_a_little_ago_as_clocks_differ() -> None:
+    assert check_claims(token(aud="sidelight"), "sidelight", NOW) == NOW + 600 + LEEWAY_SECONDS
+    assert check_claims(token(exp=NOW - LEEWAY_SECONDS + 1), "sidelight", NOW) == NOW + 1
+
+
+@given(st.text(max_size=60) | st.binary(max_size=40).map(lambda raw: f"x.{base64.b64encode(raw).decode()}.y"))
+def test_any_text_can_be_looked_at(text: str) -> None:
+    assert isinstance(claims_of(text), dict)
+    with pytest.raises(NotKnown):
+        check_claims(text, "sidelight", NOW)
