@@ -10,7 +10,8 @@ import structlog
 
 from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.order import Order, Part
-from sidelight.sidecar.processes import Choice, Key, Proc, Watched, watched
+from sidelight.sidecar.permissions import Lack
+from sidelight.sidecar.processes import Choice, Key, Proc, Watched, alone, watched
 from sidelight.sidecar.procfs import ProcFs
 from sidelight.sidecar.status import Board, Problem
 from sidelight.sidecar.watch import Watch
@@ -140,16 +141,28 @@ class Fleet:
 
 def nothing(choice: Choice, procs: Sequence[Proc], own_pid: int) -> Problem:
     """Why there is nothing to watch, as far as it can be told."""
+    if not choice.pids and alone(procs, own_pid):
+        return Problem(
+            Reason.NOTHING_TO_WATCH,
+            "this sidecar sees no process but its own",
+            "Set shareProcessNamespace: true on the pod, or no other container can be seen.",
+            Lack.SHARED_PROCESSES,
+        )
     others = [proc for proc in procs if proc.python is not None and proc.pid != own_pid]
+    nested = [proc.pid for proc in others if proc.nested]
     if choice.pids:
         message = f"none of the processes {', '.join(map(str, sorted(choice.pids)))} runs Python now"
     elif choice.pattern is not None:
         message = f"no Python process has a command line that {choice.pattern.pattern!r} finds"
     else:
         message = "there is no Python process but this one"
-    hint = (
-        f"There are {len(others)} other Python processes: check --match or --pid."
-        if others and not choice.every
-        else "In Kubernetes, set shareProcessNamespace: true on the pod, or no other container can be seen."
-    )
+    if others and not choice.every:
+        hint = f"There are {len(others)} other Python processes: check --match or --pid."
+    elif nested:
+        hint = f"Process {nested[0]} runs Python in a PID namespace below: name it with --match or --pid."
+    else:
+        hint = (
+            "The service has not started, or is not Python. If it runs in a container of this pod, set "
+            "shareProcessNamespace: true on the pod, or no other container can be seen."
+        )
     return Problem(Reason.NOTHING_TO_WATCH, message, hint)

@@ -33,8 +33,13 @@ class NativeSampler:
         max_depth: int,
         explain: Explain,
         most_timed: int = 0,
+        may_stop: bool = True,
     ) -> None:
-        """`most_timed`: keep samples one by one, this many between two takes."""
+        """`most_timed`: keep samples one by one, this many between two takes.
+
+        Unless it `may_stop` threads, nothing is attached to: what could be read without, of threads that
+        wait, would be a profile of waiting.
+        """
         self._engine = engine
         self.mode = mode
         self.stops = mode != "nonblocking"
@@ -42,9 +47,12 @@ class NativeSampler:
         self._most_timed = most_timed
         self.timed = most_timed > 0
         self._explain = explain
+        self._may_stop = may_stop
         self.name = f"sidelight {version}"
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> NativeSession:
+        if self.stops and not self._may_stop:
+            raise self._explain(proc.pid)
         one_by_one = {"timed": self._most_timed, "timed_names": True} if self.timed else {}
         try:
             session = self._engine.attach(

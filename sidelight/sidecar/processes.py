@@ -114,6 +114,15 @@ def watched(
     }
 
 
+def alone(procs: Iterable[Proc], own_pid: int) -> bool:
+    """Whether no process is to be seen but this one, what it started and what started it."""
+    by_pid = {proc.pid: proc for proc in procs}
+    own, above = _with_descendants({own_pid}, by_pid), by_pid.get(own_pid)
+    while above is not None and (above := by_pid.get(above.ppid)) is not None and above.pid not in own:
+        own.add(above.pid)
+    return by_pid.keys() <= own
+
+
 class _Family:
     """Python processes that share work with one another."""
 

@@ -31,6 +31,8 @@ class SamplingError(SidelightError):
     unsupported_python, sampler_missing or sampler_failed."""
 
     reason = Reason.SAMPLER_FAILED
+    lacks: str = ""
+    """With ptrace_denied, the one thing that is missing: a word of `permissions.Lack`."""
 
 
 Threads = Mapping[str, Mapping[Stack, Counts]]

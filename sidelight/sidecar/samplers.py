@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.sidecar.native import NativeSampler
-from sidelight.sidecar.permissions import denied, own_rights
+from sidelight.sidecar.permissions import denied, own_rights, target_of
 from sidelight.sidecar.procfs import ProcFs
 from sidelight.sidecar.pyspy_command import CommandSampler
 from sidelight.sidecar.sampler import Sampler, SamplingError
@@ -35,6 +35,7 @@ class Samplers:
         self._procfs = procfs
         self._max_depth = max_depth
         self._max_stacks = max_stacks
+        self._may_stop = own_rights().blocked != "ptrace"
         self._engine: Any | None = None
         if extension is not None:
             self._engine = extension.Engine(max_stop_us=max_stop_us, max_stacks=max_stacks)
@@ -70,6 +71,7 @@ class Samplers:
             max_depth=self._max_depth,
             explain=self._explain,
             most_timed=most_timed,
+            may_stop=self._may_stop,
         )
 
     @property
@@ -89,7 +91,7 @@ class Samplers:
 
     def _explain(self, pid: int) -> SamplingError:
         tracers = {tracer for _, tracer in self._procfs.thread_states(pid) if tracer}
-        return denied(pid, own_rights(), target_uid=self._procfs.uid(pid), tracer=min(tracers, default=0))
+        return denied(pid, own_rights(), target_of(pid, tracer=min(tracers, default=0)))
 
 
 def find_command() -> Path:

@@ -87,6 +87,7 @@ class Server:
         """200 when windows are taken and sent; else 503 with what is wrong and what to do."""
         problems = [
             {"about": subject, "error": problem.reason, "message": problem.message, "hint": problem.hint}
+            | ({"lacks": problem.lacks} if problem.lacks else {})
             for subject, problem in self._board.problems.items()
         ]
         watches = self._fleet.watches

@@ -6,18 +6,36 @@ from dataclasses import dataclass
 
 from sidelight.stacks.errors import Reason, SidelightError
 
+READINESS = (
+    Reason.NOTHING_TO_WATCH,
+    Reason.PTRACE_DENIED,
+    Reason.NOT_PYTHON,
+    Reason.UNSUPPORTED_PYTHON,
+    Reason.PID_GONE,
+    Reason.SAMPLER_FAILED,
+    Reason.SAMPLER_MISSING,
+    Reason.OVER_BUDGET,
+    Reason.THROTTLED,
+    Reason.OVERLOADED,
+    Reason.COLLECTOR_UNREACHABLE,
+    Reason.UNAUTHORIZED,
+    Reason.SPOOL_UNWRITABLE,
+)
+"""Every word that /readyz may show as `error`; docs/sidecar.md has a section for each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing an operator may have to mend."""
+    """One thing an operator may have to mend; `lacks` is a word of `permissions.Lack` or empty."""
 
     reason: Reason
     message: str
     hint: str = ""
+    lacks: str = ""
 
     @classmethod
     def of(cls, error: SidelightError) -> Problem:
-        return cls(error.reason, error.message, error.hint)
+        return cls(error.reason, error.message, error.hint, getattr(error, "lacks", ""))
 
 
 class Board:

@@ -5,30 +5,10 @@ import shutil
 
 import pytest
 
-from sidelight.sidecar.permissions import Rights, denied, own_rights
-from sidelight.stacks.errors import Reason
+from sidelight.sidecar.permissions import own_rights
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar
-
-PLAIN = Rights(uid=1000, sys_ptrace=False, kill=False, yama=None)
-
-
-@pytest.mark.parametrize(
-    ("rights", "target_uid", "tracer", "said"),
-    [
-        (PLAIN, 0, 0, "SYS_PTRACE"),
-        (PLAIN, 0, 0, "shareProcessNamespace"),
-        (Rights(1000, False, False, 1), 1000, 0, "ptrace_scope is 1"),
-        (Rights(0, True, True, 3), 0, 0, "ptrace_scope is 3"),
-        (Rights(0, True, True, None), 7, 0, "seccomp"),
-        (PLAIN, 0, 77, "Process 77 traces it"),
-    ],
-)
-def test_a_refusal_says_what_to_grant(rights: Rights, target_uid: int, tracer: int, said: str) -> None:
-    error = denied(5, rights, target_uid=target_uid, tracer=tracer)
-    assert error.reason is Reason.PTRACE_DENIED
-    assert said in error.hint
 
 
 def test_own_rights_are_those_of_this_process() -> None:

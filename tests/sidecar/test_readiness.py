@@ -1,0 +1,246 @@
+"""What /readyz says is missing, beside real processes of which exactly that is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sidelight.sidecar.permissions import Lack, Rights, Target, denied, hint_of, lack_of, target_of
+from sidelight.sidecar.processes import Key, Proc, alone
+from sidelight.sidecar.status import READINESS
+from sidelight.stacks.errors import Reason
+from tests.running import eventually
+from tests.sidecar.collecting import FakeCollector
+from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "sidecar.md").read_text()
+OURS, OTHERS = 4711, 4712
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv"
+)
+
+
+def user(uid: int, *options: str, gid: int | None = None) -> tuple[str, ...]:
+    """As Kubernetes runs a container of a user that is not 0: no capability, none to be had."""
+    ids = ("--reuid", str(uid), "--regid", str(uid if gid is None else gid), "--clear-groups")
+    return ("setpriv", *ids, "--inh-caps", "-all", "--no-new-privs", *options)
+
+
+NO_PTRACE = ("--bounding-set", "-sys_ptrace")
+AS_ROOT_WITHOUT = ("setpriv", *NO_PTRACE, "--inh-caps", "-all", "--no-new-privs")
+AS_ROOT_WITH_NOTHING = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs")
+
+
+@pytest.fixture
+def spool() -> Iterator[str]:
+    """A directory that any user may reach and write."""
+    if os.geteuid() == 0:
+        python = [*user(OURS), sys.executable, "-c", "import sidelight"]
+        if subprocess.run(python, capture_output=True, check=False).returncode:
+            pytest.skip(f"other users may not run {sys.executable}: it lies where only root may look")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        yield f"{folder}/spool"
+
+
+def refused(sidecar: Sidecar) -> dict[str, str]:
+    def problem() -> dict[str, str] | None:
+        found = [one for one in sidecar.get("/readyz")[1]["problems"] if "lacks" in one]
+        return found[0] if found else None
+
+    return eventually("it says what is missing", problem)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("wrapper", "target", "lacks", "said"),
+    [
+        (AS_ROOT_WITHOUT, user(OTHERS), Lack.SYS_PTRACE, "Add SYS_PTRACE"),
+        (user(OURS), user(OTHERS), Lack.USER_0, f"The sidecar runs as user {OURS}, and only user 0"),
+        (user(OURS, *NO_PTRACE), user(OTHERS), Lack.OTHER_USER, f"the process as user {OTHERS}"),
+        (user(OURS), user(OURS, gid=OTHERS), Lack.OTHER_GROUP, "the same runAsGroup"),
+        (AS_ROOT_WITH_NOTHING, (), Lack.TARGET_CAPABILITIES, "capabilities.drop"),
+        (
+            ("unshare", "--user", "--map-root-user"), user(OTHERS), Lack.USER_NAMESPACE,
+            "a user namespace that the sidecar's SYS_PTRACE does not reach",
+        ),
+    ],
+)  # fmt: skip
+def test_readiness_names_what_is_missing(
+    wrapper: tuple[str, ...],
+    target: tuple[str, ...],
+    lacks: Lack,
+    said: str,
+    start: Start,
+    start_sidecar: StartSidecar,
+    spool: str,
+) -> None:
+    process = start("spin", wrapper=target)
+    sidecar = start_sidecar("--pid", str(process.pid), "--spool-dir", spool, wrapper=wrapper)
+    problem = refused(sidecar)
+    assert (problem["error"], problem["lacks"]) == ("ptrace_denied", lacks)
+    assert said in problem["hint"]
+    assert sidecar.get("/readyz")[0] == 503
+
+
+@needs_root
+def test_the_same_user_needs_no_capability_where_the_kernel_has_no_yama(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector, spool: str
+) -> None:
+    """With Yama the same pair is refused, and readiness says so."""
+    process = start("spin", wrapper=user(OURS))
+    sidecar = start_sidecar(
+        "--pid", str(process.pid), "--spool-dir", spool, wrapper=user(OURS, "--bounding-set", "-all")
+    )
+    if Path("/proc/sys/kernel/yama/ptrace_scope").exists():
+        assert refused(sidecar)["lacks"] in (Lack.YAMA, Lack.YAMA_OFF)
+        return
+    eventually("windows arrive", lambda: collector.taken)
+    assert sidecar.get("/readyz")[0] == 200
+    assert any("busy" in stack for window in collector.taken for stack in window.counts)
+
+
+@needs_root
+def test_a_process_that_has_changed_its_user_is_not_dumpable(
+    start: Start, start_sidecar: StartSidecar, spool: str
+) -> None:
+    process = start("unprivileged")
+    wrapper = user(65534, "--bounding-set", "-all")
+    problem = refused(start_sidecar("--pid", str(process.pid), "--spool-dir", spool, wrapper=wrapper))
+    assert problem["lacks"] == Lack.NOT_DUMPABLE
+
+
+SECCOMP = """
+import ctypes, os, struct, sys
+# Loads the number of the call; refuses this one with EPERM and allows every other.
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, int(sys.argv[1])), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in code))
+header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(program)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, header) == 0, "seccomp cannot be used here"
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls differ")
+@pytest.mark.parametrize(("number", "call"), [(101, "ptrace"), (310, "process_vm_readv")])
+def test_a_seccomp_profile_that_refuses_a_call_is_named_with_the_call(
+    number: int, call: str, start: Start, start_sidecar: StartSidecar
+) -> None:
+    process = start("spin")
+    wrapper = (sys.executable, "-c", SECCOMP, str(number))
+    sidecar = start_sidecar("--pid", str(process.pid), "--mode", "blocking", wrapper=wrapper)
+    problem = refused(sidecar)
+    assert (problem["error"], problem["lacks"]) == ("ptrace_denied", Lack.SECCOMP)
+    assert f"the call {call}:" in problem["hint"]
+
+
+@needs_root
+def test_a_sidecar_that_sees_only_itself_says_that_processes_are_not_shared(
+    start_sidecar: StartSidecar,
+) -> None:
+    wrapper = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    problem = refused(start_sidecar("--all", wrapper=wrapper))
+    assert (problem["error"], problem["lacks"]) == ("nothing_to_watch", Lack.SHARED_PROCESSES)
+    assert problem["hint"].startswith("Set shareProcessNamespace: true on the pod")
+
+
+@needs_root
+def test_beside_other_processes_a_service_that_has_not_started_is_no_missing_permission(
+    start_sidecar: StartSidecar,
+) -> None:
+    """As in a pod that shares its processes: the pause container is there before all others."""
+    pause = ("sh", "-c", 'sleep 600 & "$@"; wait', "sh")
+    space = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    sidecar = start_sidecar("--all", wrapper=(*space, *pause))
+    assert sidecar.get("/livez")[0] == 200
+    seen = lambda: sidecar.get("/readyz")[1]["problems"]  # noqa: E731
+    (problem,) = eventually("it has looked", lambda: [p for p in seen() if "yet" not in p["message"]])
+    assert problem["error"] == "nothing_to_watch"
+    assert "lacks" not in problem
+    assert "has not started" in problem["hint"]
+
+
+def procs(*pairs: tuple[int, int]) -> list[Proc]:
+    return [Proc(Key(pid, 1), ppid) for pid, ppid in pairs]
+
+
+def test_what_started_a_sidecar_and_what_it_started_are_no_others() -> None:
+    assert alone(procs((1, 0), (5, 1), (6, 5)), 5)
+    assert alone(procs((1, 0)), 1)
+    assert not alone(procs((1, 0), (5, 1), (7, 1)), 5)
+    assert not alone(procs((1, 0), (5, 0)), 5), "the pause container"
+
+
+MINE = Rights(uid=OURS, gid=OURS, sys_ptrace=False, kill=False, yama=None)
+THEIRS = Target(uids=frozenset({OURS}), gids=frozenset({OURS}))
+
+
+def rights(**changes: object) -> Rights:
+    return replace(MINE, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "lacks"),
+    [
+        (rights(), Target(tracer=9), Lack.TRACED),
+        (rights(yama=3, sys_ptrace=True), THEIRS, Lack.YAMA_OFF),
+        (rights(yama=1), THEIRS, Lack.YAMA),
+        (rights(yama=2), THEIRS, Lack.YAMA),
+        (rights(sys_ptrace=True), THEIRS, Lack.SECURITY_MODULE),
+        (rights(), THEIRS, Lack.SECURITY_MODULE),
+        (rights(blocked="ptrace", sys_ptrace=True), THEIRS, Lack.SECCOMP),
+        (rights(file_capability=True, no_new_privs=True), Target(frozenset({7})), Lack.FILE_CAPABILITY),
+    ],
+)
+def test_what_cannot_be_brought_about_on_any_machine_is_told_apart_too(
+    mine: Rights, theirs: Target, lacks: Lack
+) -> None:
+    assert lack_of(mine, theirs) is lacks
+
+
+def test_a_file_capability_that_was_not_taken_on_says_why() -> None:
+    mine = rights(file_capability=True, no_new_privs=True)
+    error = denied(5, mine, Target(frozenset({7})))
+    assert error.reason is Reason.PTRACE_DENIED
+    assert "allowPrivilegeEscalation: false" in error.hint
+    assert "or run it as user 7, without any" in error.hint
+    assert error.message == "not allowed to read the memory of process 5, which runs as user 7"
+
+
+@pytest.mark.parametrize("lack", Lack)
+def test_every_lack_has_a_hint_and_a_line_in_the_manual(lack: Lack) -> None:
+    hint = hint_of(lack, MINE, THEIRS)
+    assert hint.endswith(".")
+    assert "{" not in hint
+    assert f"| `{lack}` |" in PAGE
+
+
+def test_every_word_of_readiness_has_a_section_in_the_manual_and_no_other() -> None:
+    section = PAGE.partition("## What readiness says")[2].partition("\n## ")[0]
+    assert re.findall(r"^### `(\w+)`$", section, re.MULTILINE) == [word.value for word in READINESS]
+
+
+def test_every_problem_that_is_put_up_has_a_word_of_readiness() -> None:
+    said = set()
+    for module in (ROOT / "sidelight" / "sidecar").glob("*.py"):
+        said |= set(re.findall(r"Problem\(\s*Reason\.(\w+)", module.read_text()))
+        if module.name in ("attachment.py", "native.py", "permissions.py", "pyspy_output.py", "samplers.py"):
+            said |= set(re.findall(r"Reason\.([A-Z_]+)", module.read_text()))
+    assert {Reason[name] for name in said} <= set(READINESS)
+
+
+def test_of_a_process_that_is_gone_nothing_is_known() -> None:
+    assert target_of(2**22 + 5) == Target()
