@@ -11,6 +11,7 @@ import yaml
 from prometheus_client import CollectorRegistry, Metric
 
 from sidelight.collector.metrics import Metrics as Collector
+from sidelight.injector.metrics import Metrics as Injector
 from sidelight.sidecar.metrics import Metrics as Sidecar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,15 @@ ALERTS = {
     "SidelightCompactionFails": {f"sidelight_compaction_errors_total{{{HERE}}}": "0+1x60"},
     "SidelightRetentionFails": {f"sidelight_retention_errors_total{{{HERE}}}": "0+1x60"},
     "SidelightWorkerDied": {f"sidelight_worker_deaths_total{{{HERE}}}": "0+1x60"},
+    "SidelightPodsWithoutSidecar": {f"sidelight_pods_without_sidecar{{{HERE}}}": "3x60"},
+    "SidelightSidecarsDead": {f"sidelight_pods_with_dead_sidecar{{{HERE}}}": "1x60"},
+    "SidelightSidecarsSilent": {f"sidelight_pods_with_silent_sidecar{{{HERE}}}": "1x60"},
+    "SidelightIdentityDegraded": {f'sidelight_identity_degraded{{{HERE},what="tokens"}}': "1x60"},
+    "SidelightPodsSkipped": {f'sidelight_injector_skipped_total{{{HERE},reason="bad_label"}}': "_x50 1x10"},
+    "SidelightInjectorNotReady": {f'sidelight_injector_problems{{{HERE},error="cluster_denied"}}': "1x60"},
+    "SidelightInjectorCertificateEnds": {
+        f"sidelight_injector_certificate_ends_timestamp_seconds{{{HERE}}}": "80000x90"
+    },
 }
 """For each alert, series by the minute that it is there for; the last minute is the one that is looked at."""
 
@@ -77,6 +87,10 @@ WELL = {
     f"sidelight_last_ingest_timestamp_seconds{{{HERE}}}": "0+60x90",
     f'sidelight_build{{{HERE},version="1"}}': "1x90",
     f"sidelight_segments_written_total{{{HERE}}}": "0+60x90",
+    f"sidelight_pods_without_sidecar{{{HERE}}}": "0x90",
+    f'sidelight_identity_degraded{{{HERE},what="tokens"}}': "0x90",
+    f'sidelight_injector_problems{{{HERE},error="starting"}}': "0x90",
+    f"sidelight_injector_certificate_ends_timestamp_seconds{{{HERE}}}": "9000000x90",
     f"sidelight_compaction_seconds_count{{{HERE}}}": "0+1x90",
     f'sidelight_store_errors_total{{{HERE},operation="put"}}': "1x90",
     f'sidelight_loop_late_seconds_bucket{{{HERE},le="0.1"}}': "0+100x90",
@@ -86,9 +100,9 @@ WELL = {
 
 
 def exposed() -> dict[str, set[str]]:
-    """The series of both programs: name to labels, as a scrape of them has."""
+    """The series of all programs: name to labels, as a scrape of them has."""
     found: dict[str, set[str]] = {}
-    for metrics in (Collector(), Sidecar()):
+    for metrics in (Collector(), Sidecar(), Injector()):
         registry: CollectorRegistry = metrics.registry
         for metric in registry.collect():
             labels = _labels(registry, metric)
