@@ -8,8 +8,9 @@ import errno
 import re
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -34,6 +35,7 @@ NATIVE_SINCE: Final = (1, 29)
 CLUSTER: Final = "cluster"
 _THREADS: Final = 8
 _SOON_SECONDS: Final = 2.0
+_CHANGE_SECONDS: Final = 10.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight.injector")
 
 
@@ -65,7 +67,7 @@ async def _serve(
     metrics = Metrics()
     own = {} if settings.certificate_dir else {TRUST: "the webhook's trust in the certificate"}
     board = Board(metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **own})
-    tls = Tls(metrics)
+    tls = Tls(metrics, partial(_on_loop, asyncio.get_running_loop()))
     keeper = _keeper(settings, cluster, tls, board, metrics)
     namespaces = Namespaces(
         cluster,
@@ -211,6 +213,15 @@ async def _keep(
         sooner = _SOON_SECONDS if pause == settings.look_seconds else 2 * pause
         pause = min(sooner, settings.look_seconds) if board.problems else settings.look_seconds
         await asyncio.sleep(pause)
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], None]) -> None:
+    """Call it where the event loop runs, and wait until it is done; for other threads."""
+
+    async def call() -> None:
+        change()
+
+    asyncio.run_coroutine_threadsafe(call(), loop).result(_CHANGE_SECONDS)
 
 
 def _runner(app: web.Application) -> web.AppRunner:

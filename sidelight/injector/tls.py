@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +26,17 @@ class BadCertificate(SidelightError):
 
 
 class Tls:
-    """One context for the life of the process; connections made after `use` get the new certificate."""
+    """One context for the life of the process; connections made after `use` get the new certificate.
 
-    def __init__(self, metrics: Metrics) -> None:
+    `run` calls what changes the context where connections are made: one that begins in between would get the
+    new certificate and the old key.
+    """
+
+    def __init__(self, metrics: Metrics, run: Callable[[Callable[[], None]], None] | None = None) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._metrics = metrics
+        self._run = run or (lambda change: change())
         self._using: tuple[str, str] | None = None
 
     @property
@@ -47,7 +54,7 @@ class Tls:
         try:
             ends = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
             self._check(certificate, key)
-            self._load(self.context, certificate, key)
+            self._run(partial(self._load, self.context, certificate, key))
         except (ValueError, ssl.SSLError) as error:
             raise BadCertificate(f"the certificate cannot be served: {error}"[:300], hint=_HINT) from error
         except OSError as error:

@@ -22,6 +22,7 @@ from tests.cluster.programs import ROOT, Programs, eventually, free_ports
 
 Json = dict[str, Any]
 NAME = "sidelight-injector"
+ASKED = {words.INJECT: "true"}
 CHART = ROOT / "deploy" / "helm" / "sidelight"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _VALUES = "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true"

@@ -1,13 +1,8 @@
 """The injector on a real API server: it injects, says why not, and keeps no pod from being made."""
 
-import base64
 import datetime
 import json
-import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -17,11 +12,10 @@ from sidelight.injector import certificates
 from sidelight.injector.certificates import Plan, make_authority, make_leaf, read, written
 from sidelight.injector.metrics import Metrics
 from sidelight.injector.tls import Tls
-from tests.cluster.api import Api
-from tests.cluster.injecting import NAME, Injector, installed, made, of_kind, pod, sidecars, told
+from tests.cluster.injecting import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
+from tests.cluster.other_webhooks import serving, somebody_else
 from tests.cluster.programs import Programs, eventually, guarded
 
-ASKED = {words.INJECT: "true"}
 DAY = datetime.timedelta(days=1)
 
 
@@ -195,6 +189,47 @@ def test_where_the_namespaces_limits_would_refuse_the_pod_it_is_made_without(api
         found = eventually("the quota is counted, and the pod made", without)
         assert sidecars(found) == []
         assert says in told(found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"shareProcessNamespace": False}, "shareProcessNamespace: false"),
+        ({"hostPID": True}, "hostPID: true"),
+        ({"os": {"name": "windows"}}, "the pod is for windows"),
+        ({"hostNetwork": True}, "injected"),
+        ({"restartPolicy": "Never"}, "injected"),
+        ({"resources": {"limits": {"cpu": "1", "memory": "200Mi"}}}, "injected"),
+        ({"securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001}}, "injected"),
+        ({"automountServiceAccountToken": False}, "injected"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_the_api_server_takes_what_becomes_of_pods_that_are_not_like_others(api, shop, spec, says):
+    found = made(api, shop, pod("one", **spec))
+    assert says in told(found)
+    assert len(sidecars(found)) == (says == "injected")
+    assert {name: found["spec"].get(name, False) for name in spec}.keys() == spec.keys()
+    for name, value in spec.items():
+        kept = found["spec"].get(name, False)
+        assert value.items() <= kept.items() if isinstance(value, dict) else kept == value
+
+
+def test_a_secret_that_is_gone_is_said_to_be_and_what_is_in_use_serves_on(api, shop, injector):
+    document = of_kind(injector.documents, "Secret")
+    api.kubectl("-n", injector.namespace, "delete", "secret", NAME)
+
+    def problems() -> list[dict[str, Any]]:
+        return injector.status()[1]["problems"]
+
+    [problem] = eventually("it says so", problems)
+    assert injector.status()[0] == 200
+    assert (problem["about"], problem["error"]) == ("certificate", "not_found")
+    assert "run helm upgrade" in problem["hint"]
+    assert sidecars(made(api, shop, pod("one")))
+    api.apply(document)
+    eventually("it is filled", lambda: injector.secret() and not problems())
+    eventually("it injects", lambda: sidecars(made(api, shop, pod("probe"), dry_run=True)))
 
 
 def test_a_pod_made_from_an_injected_one_has_one_sidecar(api, shop):
@@ -402,70 +437,3 @@ def test_the_webhook_is_scoped_and_never_in_the_way(injector):
         assert set(names["values"]) >= {"kube-system", injector.namespace}
     deployment = of_kind(injector.documents, "Deployment")
     assert deployment["spec"]["replicas"] == 2
-
-
-@contextmanager
-def serving(context: ssl.SSLContext, port: int = 0) -> Iterator[tuple[int, list[bytes]]]:
-    """An HTTPS server that adds a container `theirs` to every pod; its port, and the bodies it was sent."""
-    asked: list[bytes] = []
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(self.rfile.read(int(self.headers["content-length"])))
-            told = json.dumps(_with_theirs(json.loads(asked[-1]))).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(told)))
-            self.end_headers()
-            self.wfile.write(told)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Answer)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_address[1], asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
-
-
-def _with_theirs(review: dict[str, Any]) -> dict[str, Any]:
-    names = [one["name"] for one in review["request"]["object"]["spec"]["containers"]]
-    patch = [{"op": "add", "path": "/spec/containers/-", "value": {"name": "theirs", "image": "x"}}]
-    text = base64.b64encode(json.dumps([] if "theirs" in names else patch).encode()).decode()
-    response = {"uid": review["request"]["uid"], "allowed": True, "patchType": "JSONPatch", "patch": text}
-    return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
-
-
-@contextmanager
-def somebody_else(api: Api) -> Iterator[None]:
-    """Another team's webhook, asked after ours: its name is later in the alphabet."""
-    now = datetime.datetime.now(datetime.UTC)
-    plan = Plan(("127.0.0.1",), DAY, 3 * DAY, DAY)
-    authority = make_authority(now, plan.authority)
-    leaf = make_leaf(authority, now, plan)
-    tls = Tls(Metrics())
-    tls.use(leaf.certificate, leaf.key)
-    with serving(tls.context) as (port, _):
-        bundle = base64.b64encode(authority.certificate.encode()).decode()
-        rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-        entry = {
-            "name": "theirs.example.com",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Ignore",
-            "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": bundle},
-            "namespaceSelector": {"matchLabels": ASKED},
-            "rules": [rule],
-        }
-        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-        api.apply({**kind, "metadata": {"name": "zz-somebody-else"}, "webhooks": [entry]})
-        try:
-            yield
-        finally:
-            api.kubectl("delete", "mutatingwebhookconfiguration", "zz-somebody-else")

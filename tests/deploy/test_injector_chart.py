@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from sidelight.injector import pod_security
 from sidelight.injector.decide import Place, decide
+from sidelight.injector.metrics import Metrics
 from sidelight.injector.recipe import Recipe
 from sidelight.injector.settings import Settings
 from sidelight.settings import parse, variable
@@ -214,3 +216,70 @@ def test_prometheus_finds_its_port(rendered):
     service = of_kind(rendered(), "Service")
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["endpoints"][0]["port"] in [one["name"] for one in service["spec"]["ports"]]
+
+
+@pytest.mark.parametrize(
+    ("alert", "series", "minutes"),
+    [
+        ("SidelightInjectorAway", {'sidelight_sidecar_up{namespace="p"}': "1x30"}, 20),
+        (
+            "SidelightInjectorNotWell",
+            {'sidelight_injector_problems{namespace="p",error="starting"}': "1x30"},
+            20,
+        ),
+        (
+            "SidelightInjectorCertificateEnds",
+            {'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "250000x90"},
+            80,
+        ),
+        (
+            "SidelightPodsWithoutSidecar",
+            {'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "0x5 1x30"},
+            20,
+        ),
+    ],
+)
+def test_an_alert_fires_when_it_should_and_not_when_all_is_well(
+    alert, series, minutes, rendered, promrules, tmp_path
+):
+    resource = of_kind(rendered("--set", "monitoring.rules.enabled=true"), "PrometheusRule")
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump(resource["spec"]), encoding="utf-8")
+    well = {
+        'sidelight_injector_certificate_loads_total{namespace="p"}': "1x90",
+        'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "2500000x90",
+        'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "1x90",
+    }
+
+    def fired(values: dict[str, str]) -> set[str]:
+        text = "\n".join(["load 1m", *(f"  {name} {value}" for name, value in values.items())])
+        told = promrules({"rules": str(path), "series": text, "until": f"{minutes}m"})
+        return {one["labels"]["alertname"] for one in told}
+
+    away = alert == "SidelightInjectorAway"
+    assert alert in fired(series if away else {**well, **series})
+    assert fired(well) == set()
+    page = (HELM_DIRECTORY.parents[1] / "docs" / "injector.md").read_text(encoding="utf-8")
+    titles = {
+        line.lstrip("# ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("#")
+    }
+    for rule in resource["spec"]["groups"][0]["rules"]:
+        file, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert (file, anchor in titles) == ("docs/injector.md", True)
+
+
+def test_its_alerts_read_metrics_that_there_are(rendered, promrules):
+    known = {
+        sample.name for metric in Metrics().registry.collect() for sample in [*metric.samples, metric]
+    } | {f"sidelight_injector_{name}_total" for name in ("skipped", "certificate_loads")}
+    rules = of_kind(rendered("--set", "monitoring.rules.enabled=true"), "PrometheusRule")["spec"]["groups"][
+        0
+    ]["rules"]
+    for read in promrules({"expressions": [rule["expr"] for rule in rules]}):
+        assert read["metrics"].keys() <= known
+
+
+def test_a_sidecar_of_the_services_own_user_is_fit_for_any_level_of_pod_security(rendered):
+    recipe = recipe_of(rendered("--set", "sidecar.sameUser=10001"))
+    for level in ("baseline", "restricted"):
+        assert pod_security.refusal(recipe.container, level) == ""
