@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from sidelight.collector.identity import known_tokens
 from sidelight.collector.readers import network
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.memory import MemoryStore
+from sidelight.stacks.window import Window, encode
 from tests.collector.capturing import JSON, Sidecar, until
 from tests.collector.conftest import Answer, Running, Serve
 
@@ -272,6 +273,32 @@ async def test_each_reader_sees_its_own_and_one_of_both_sees_both(place: Any) ->
             assert {one["service"] for one in captures} == seen
             sidecars = (await here.ask(who, "status")).json["sidecars"]
             assert {one["service"] for one in sidecars} == seen
+
+
+async def test_a_token_sees_the_namespaces_of_its_name(
+    serving: Serve, make_window: Callable[..., Window], tmp_path: Path
+) -> None:
+    (tmp_path / "rules").write_text("token:grafana = alpha\ntoken:root = *\n")
+    (tmp_path / "tokens").write_text("grafana one\nroot two\nother three\nfour\n")
+    settings: dict[str, Any] = {
+        "read_rules_file": tmp_path / "rules",
+        "read_tokens_file": tmp_path / "tokens",
+    }
+    tokens = known_tokens(Settings(store="given", **settings))
+    async with serving(MemoryStore(), tokens, **settings) as collector:
+        both = [make_window(service=name, namespace=name) for name in ("alpha", "beta")]
+        assert (await collector.post(encode(both))).status == 200
+        for token, status, seen in (
+            ("one", 200, {"alpha"}),
+            ("two", 200, {"alpha", "beta"}),
+            ("three", 403, set()),
+            ("four", 403, set()),
+            ("five", 401, set()),
+        ):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = await collector.ask("GET", "/api/v1/services", None, headers)
+            assert answer.status == status, token
+            assert {one["service"] for one in answer.json.get("services", [])} == seen
 
 
 async def test_an_etag_of_one_reader_says_nothing_to_another(place: Any) -> None:
