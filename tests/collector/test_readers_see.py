@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientError, web
 from ulid import ULID
 
 from sidelight.collector import main
@@ -74,6 +74,7 @@ def calls(theirs: str, recording: str, link: str) -> Calls:
         "openapi.json": [("!openapi.json", {})],
         "captures": [("captures", {}), ("captures", {"service": f"{MARK}-shop"})],
         "captures/{id}": [(one, {})],
+        "captures/{id}/events": [(f"{one}/events", {})],
         "captures/{id}/recordings": [(f"{one}/recordings", {})],
         "captures/{id}/{name}.speedscope.json": [(f"{one}/{recording}.speedscope.json", {})],
         "captures/{id}/offsets": [(f"{one}/offsets", {})],
@@ -362,10 +363,17 @@ async def test_a_path_that_forgets_to_ask_who_reads_answers_nothing(
     build = main.build_app
 
     async def forgetful(_: web.Request) -> web.Response:
-        return web.json_response({"all": "namespaces"})
+        return web.json_response({"all": "of them"})
+
+    async def streaming(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"all of them")
+        return response
 
     def more(routes: Iterable[web.AbstractRouteDef], *given: Any, **named: Any) -> web.Application:
-        return build([*routes, web.get("/api/v1/forgetful", forgetful)], *given, **named)
+        added = [web.get("/api/v1/forgetful", forgetful), web.get("/api/v1/streaming", streaming)]
+        return build([*routes, *added], *given, **named)
 
     monkeypatch.setattr(main, "build_app", more)
     async with serving(
@@ -374,9 +382,14 @@ async def test_a_path_that_forgets_to_ask_who_reads_answers_nothing(
         read_proxy_header="X-User",
         trusted_proxies=(network("127.0.0.1"),),
     ) as collector:
-        for who, status in (("alice", 403), ("root", 200)):
-            answer = await collector.ask("GET", "/api/v1/forgetful", None, {"X-User": who})
-            assert answer.status == status
+        for path in ("forgetful", "streaming"):
+            answer = await collector.ask("GET", f"/api/v1/{path}", None, {"X-User": "root"})
+            assert (answer.status, b"all" in answer.body) == (200, True)
+        refused = await collector.ask("GET", "/api/v1/forgetful", None, {"X-User": "alice"})
+        assert refused.reason == "forbidden"
+        # What would be sent piece by piece ends before the first.
+        with pytest.raises(ClientError):
+            await collector.ask("GET", "/api/v1/streaming", None, {"X-User": "alice"})
 
 
 async def test_a_header_from_elsewhere_is_no_way_in(serving: Serve) -> None:
