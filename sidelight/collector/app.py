@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidelight import __version__
-from sidelight.collector.door import Guard, Tokens, middlewares, refusal
+from sidelight.collector.door import Guard, Tokens, check_asked, middlewares, refusal
 from sidelight.collector.flusher import ShuttingDown
 from sidelight.collector.metrics import Metrics
+from sidelight.stacks.errors import SidelightError
 
 
 @dataclass(slots=True)
@@ -45,6 +46,14 @@ def build_app(
     api = f"{path_prefix}/api/"
 
     async def name_build(request: web.Request, response: web.StreamResponse) -> None:
+        if not isinstance(response, web.Response):
+            # What is sent piece by piece is on its way before the door sees it, and cannot be exchanged now.
+            try:
+                check_asked(request)
+            except SidelightError:
+                if request.transport is not None:
+                    request.transport.abort()
+                raise
         if request.path.startswith(api):
             response.headers["Sidelight-Build"] = build
 

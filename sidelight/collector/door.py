@@ -211,7 +211,7 @@ _WRITER: Final = web.RequestKey("writer", object)
 
 
 def reader_of(request: web.Request) -> Reader:
-    """Who reads. Whoever asks keeps its answer to what this reader sees: see `forgotten`."""
+    """Who reads. Whoever asks keeps its answer to what this reader sees: see `check_asked`."""
     request[_ASKED] = True
     return request[_READER]
 
@@ -222,14 +222,19 @@ def writer_of(request: web.Request) -> Writer | None:
     return found if isinstance(found, Writer) else None
 
 
-def forgotten(request: web.Request) -> bool:
-    """Whether an answer to a reader of some namespaces was made without asking who reads.
+def check_asked(request: web.Request) -> None:
+    """Raises SidelightError when an answer to a reader of some namespaces was made without asking who reads.
 
     Such an answer may have all namespaces in it and is not sent: a path that has nothing of any namespace to
     tell calls `reader_of` all the same.
     """
     reader = request.get(_READER)
-    return reader is not None and reader.namespaces is not None and not request.get(_ASKED)
+    if reader is not None and reader.namespaces is not None and not request.get(_ASKED):
+        raise SidelightError(
+            "this path knows nothing of namespaces, and is not for who may read only some",
+            reason=Reason.FORBIDDEN,
+            hint="This is a defect: report it with the path.",
+        )
 
 
 def access_of(method: str, route: str) -> Access:
@@ -317,12 +322,7 @@ def middlewares(metrics: Metrics, guard: Guard, prefix: str) -> Sequence[Middlew
     async def allowed(request: web.Request, handler: Handler) -> web.StreamResponse:
         await guard.admit(access_of(request.method, _route(request).removeprefix(prefix)), request)
         response = await handler(request)
-        if forgotten(request):
-            raise SidelightError(
-                "this path knows nothing of namespaces, and is not for who may read only some",
-                reason=Reason.FORBIDDEN,
-                hint="This is a defect: report it with the path.",
-            )
+        check_asked(request)
         return response
 
     def _refused(error: SidelightError, status: int | None = None) -> web.Response:

@@ -170,7 +170,7 @@ def _rules(path: Path, lines: Sequence[str]) -> Iterable[Rule]:
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
             continue
-        # The names of groups may be `cn=sre,ou=people`; those of namespaces have no `=`.
+        # The name of a group may be `cn=sre`; those of namespaces have no `=`.
         who, equals, told = line.rpartition("=")
         kind, colon, name = who.strip().partition(":")
         patterns = tuple(filter(None, map(str.strip, told.split(","))))

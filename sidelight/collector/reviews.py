@@ -142,9 +142,9 @@ class Reviews:
     def problems(self) -> list[str]:
         """What does not work of it, a line each."""
         told = [f"kubernetes: {self._away.message}"] if self._away else []
-        if self._denied:
+        if denied := self._denied_now():
             told.append(
-                f"kubernetes: pods of {len(self._denied)} namespaces may not be read: "
+                f"kubernetes: pods of {denied} namespaces may not be read: "
                 "service and version are what sidecars say"
             )
         return told
@@ -204,7 +204,7 @@ class Reviews:
         if flight.cancelled():
             return
         error, now = flight.exception(), self._clock()
-        self._metrics.identity_degraded.labels("pods").set(1 if self._denied else 0)
+        self._metrics.identity_degraded.labels("pods").set(1 if self._denied_now() else 0)
         if error is None:
             self._answers()
             fresh = now + self._rules.token_seconds
@@ -242,6 +242,11 @@ class Reviews:
                 hint=error.hint,
             )
         self._denied[namespace] = self._clock() + DENIED_SECONDS
+
+    def _denied_now(self) -> int:
+        """Namespaces whose pods could not be read when it was tried last, in the time of a review."""
+        since = self._clock() - self._rules.token_seconds
+        return sum(until > since for until in list(self._denied.values()))
 
     def _refusal(self, refused: _Refused) -> SidelightError:
         self._count("refused")

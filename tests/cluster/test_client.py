@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,39 +16,12 @@ from sidelight.cluster.client import (
     Invalid,
     NotFoundInCluster,
 )
-from sidelight.settings import BadSetting
 from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
     return {"metadata": {"name": name}, "data": data}
-
-
-def test_nobody_pays_for_the_client_library_who_does_not_open_a_cluster() -> None:
-    code = (
-        "import sys, sidelight.collector.main, sidelight.cluster.client; print('kubernetes' in sys.modules)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == "False"
-
-
-@pytest.mark.parametrize(
-    ("where", "hint"), [("in-cluster", "service account"), ("/nowhere/config", "kubectl")]
-)
-def test_no_way_to_a_cluster_is_a_setting_to_mend(
-    where: str, hint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(BadSetting) as told:
-        Cluster.open(where)
-    assert hint in told.value.hint
-
-
-def test_a_broken_kubeconfig_is_a_setting_to_mend(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("clusters: [")
-    with pytest.raises(BadSetting):
-        Cluster.open(str(tmp_path / "config"))
 
 
 def test_objects_are_made_read_changed_and_deleted(api: Api) -> None:

@@ -453,3 +453,12 @@ async def test_no_more_tokens_wait_for_a_review_than_allowed(api: Api, begin: An
     finally:
         asking.close()
         relay.cut()
+
+
+def test_each_of_several_workers_knows_pods(api: Api, begin: Any, team: str) -> None:
+    collector, token = begin(REVIEWS, PODS, "--workers", "2"), pod(api, team, "shop-1")
+    header, body, signature = token.split(".")
+    for _ in range(12):
+        assert collector.send(token).status == 200
+        assert collector.send(f"{header}.{body}.{'A' * len(signature)}").status == 401
+    assert [one["service"] for one in collector.windows()] == ["shop"]

@@ -28,7 +28,7 @@ from sidelight.settings import BadSetting
 RULES = """
 # who = namespaces
 group:sre = *
-group:cn=shop,ou=teams = shop, shop-*
+group:cn=shop team = shop, shop-*
 user:alice@example.com = web
 token:grafana = public
 anyone = status, (none)
@@ -45,7 +45,7 @@ def readers(tmp_path: Path) -> Readers:
 
 def test_a_reader_sees_what_any_of_its_rules_names(readers: Readers) -> None:
     assert readers.user("root", ["sre"]) == Reader("root", None)
-    assert readers.user("alice@example.com", ["cn=shop,ou=teams"]).namespaces == (
+    assert readers.user("alice@example.com", ["cn=shop team"]).namespaces == (
         *("(none)", "shop"),
         *("shop-*", "status", "web"),
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientError, web
 from ulid import ULID
 
 from sidelight.collector import main
@@ -24,6 +24,7 @@ from sidelight.collector.identity import known_tokens
 from sidelight.collector.readers import network
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.memory import MemoryStore
+from sidelight.stacks.window import Window, encode
 from tests.collector.capturing import JSON, Sidecar, until
 from tests.collector.conftest import Answer, Running, Serve
 
@@ -73,6 +74,7 @@ def calls(theirs: str, recording: str, link: str) -> Calls:
         "openapi.json": [("!openapi.json", {})],
         "captures": [("captures", {}), ("captures", {"service": f"{MARK}-shop"})],
         "captures/{id}": [(one, {})],
+        "captures/{id}/events": [(f"{one}/events", {})],
         "captures/{id}/recordings": [(f"{one}/recordings", {})],
         "captures/{id}/{name}.speedscope.json": [(f"{one}/{recording}.speedscope.json", {})],
         "captures/{id}/offsets": [(f"{one}/offsets", {})],
@@ -274,6 +276,32 @@ async def test_each_reader_sees_its_own_and_one_of_both_sees_both(place: Any) ->
             assert {one["service"] for one in sidecars} == seen
 
 
+async def test_a_token_sees_the_namespaces_of_its_name(
+    serving: Serve, make_window: Callable[..., Window], tmp_path: Path
+) -> None:
+    (tmp_path / "rules").write_text("token:grafana = alpha\ntoken:root = *\n")
+    (tmp_path / "tokens").write_text("grafana one\nroot two\nother three\nfour\n")
+    settings: dict[str, Any] = {
+        "read_rules_file": tmp_path / "rules",
+        "read_tokens_file": tmp_path / "tokens",
+    }
+    tokens = known_tokens(Settings(store="given", **settings))
+    async with serving(MemoryStore(), tokens, **settings) as collector:
+        both = [make_window(service=name, namespace=name) for name in ("alpha", "beta")]
+        assert (await collector.post(encode(both))).status == 200
+        for token, status, seen in (
+            ("one", 200, {"alpha"}),
+            ("two", 200, {"alpha", "beta"}),
+            ("three", 403, set()),
+            ("four", 403, set()),
+            ("five", 401, set()),
+        ):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = await collector.ask("GET", "/api/v1/services", None, headers)
+            assert answer.status == status, token
+            assert {one["service"] for one in answer.json.get("services", [])} == seen
+
+
 async def test_an_etag_of_one_reader_says_nothing_to_another(place: Any) -> None:
     async with place() as here:
         of_root = await here.ask("root", "services", {"from": "-1h", "until": "-1s"})
@@ -335,10 +363,17 @@ async def test_a_path_that_forgets_to_ask_who_reads_answers_nothing(
     build = main.build_app
 
     async def forgetful(_: web.Request) -> web.Response:
-        return web.json_response({"all": "namespaces"})
+        return web.json_response({"all": "of them"})
+
+    async def streaming(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"all of them")
+        return response
 
     def more(routes: Iterable[web.AbstractRouteDef], *given: Any, **named: Any) -> web.Application:
-        return build([*routes, web.get("/api/v1/forgetful", forgetful)], *given, **named)
+        added = [web.get("/api/v1/forgetful", forgetful), web.get("/api/v1/streaming", streaming)]
+        return build([*routes, *added], *given, **named)
 
     monkeypatch.setattr(main, "build_app", more)
     async with serving(
@@ -347,9 +382,14 @@ async def test_a_path_that_forgets_to_ask_who_reads_answers_nothing(
         read_proxy_header="X-User",
         trusted_proxies=(network("127.0.0.1"),),
     ) as collector:
-        for who, status in (("alice", 403), ("root", 200)):
-            answer = await collector.ask("GET", "/api/v1/forgetful", None, {"X-User": who})
-            assert answer.status == status
+        for path in ("forgetful", "streaming"):
+            answer = await collector.ask("GET", f"/api/v1/{path}", None, {"X-User": "root"})
+            assert (answer.status, b"all" in answer.body) == (200, True)
+        refused = await collector.ask("GET", "/api/v1/forgetful", None, {"X-User": "alice"})
+        assert refused.reason == "forbidden"
+        # What would be sent piece by piece ends before the first.
+        with pytest.raises(ClientError):
+            await collector.ask("GET", "/api/v1/streaming", None, {"X-User": "alice"})
 
 
 async def test_a_header_from_elsewhere_is_no_way_in(serving: Serve) -> None:
