@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .tools/bin
@@ -67,7 +67,7 @@ python3.14: ## a Python 3.14 beside pyenv's, from a later Debian's packages (Deb
 	$(PYTHON) tests/interpreters/debian.py 3.14 --into $(PYTHONS) --cache .tools/debian
 
 .PHONY: test
-test: install ui tools ## run every test: cargo, the UI's, pytest (JOBS=2 at a time)
+test: install ui tools ## run every test: cargo, the UI's, pytest (JOBS=3 at a time)
 	cd native && cargo test --locked --quiet
 	npm --prefix web test
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) $(PYTEST_FLAGS)

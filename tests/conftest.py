@@ -35,7 +35,6 @@ ALONE = (
     "tests/native/test_shares.py",
     "tests/native/test_stacks.py",
     "tests/native/test_windows.py",
-    "tests/services/test_services.py",
     "tests/truth/test_truth.py",
 )
 
@@ -58,12 +57,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Whoever runs alone waits for the other workers, and they for it: a lock on this file, shared or not."""
+    """Whoever runs alone waits for the other workers, and they for it: a lock on the folder of the run."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
-    with Path(__file__).open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX if item.nodeid.startswith(ALONE) else fcntl.LOCK_SH)
-        try:
-            return (yield)
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+    folder = os.open(Path(item.config.getoption("basetemp")).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX if item.nodeid.startswith(ALONE) else fcntl.LOCK_SH)
+        return (yield)
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
+        os.close(folder)

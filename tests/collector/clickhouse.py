@@ -22,7 +22,7 @@ USER, PASSWORD = "sidelight", "pa55/word@of:the#reader"
 
 
 def engine(
-    at: EngineUrl, store: str, endpoint: str, *, seconds: float = 20, fallback: bool = False
+    at: EngineUrl, store: str, endpoint: str, *, seconds: float = 120, fallback: bool = False
 ) -> Elsewhere:
     """Stage 1 there, over an s3:// store."""
     return Elsewhere(ClickHouse(at), place(at, store, endpoint), Metrics(), seconds, fallback)

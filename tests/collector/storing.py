@@ -82,6 +82,6 @@ def asked(
     left_out: Callable[[int], None] = lambda _: None,
     stage1: Stage1 | None = None,
 ) -> Answer:
-    """What a query answers over a store, run as the collector runs it."""
-    with closing(QueryEngine(store, limits or QueryLimits(), left_out, stage1)) as engine:
+    """What a query answers over a store, run as the collector runs it, with time for a busy machine."""
+    with closing(QueryEngine(store, limits or QueryLimits(timeout_seconds=300), left_out, stage1)) as engine:
         return asyncio.run(engine.ask(answer))
