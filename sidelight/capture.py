@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidelight.client import Client, Refused, Unreachable, read_token
+from sidelight.saving import opened, save, saved_as
 from sidelight.settings import BadSetting, parse, positive, setting, whole
 from sidelight.stacks.errors import SidelightError
 
@@ -60,6 +61,15 @@ class CaptureSettings:
     mode: str = setting("auto", "how stacks are read: auto, gil, blocking, nonblocking, command or native")
     query: str = setting("", "matchers on the labels of sidecars: 'version=\"2\"'", metavar="MATCHERS")
     ordered: bool = setting(default=True, help="keep samples in the order of time too")
+    attach: bool = setting(default=False, help="give pods without a sidecar one for this capture")
+    container: str = setting("", "with --attach: the container to sample", metavar="NAME")
+    save: Path | None = setting(
+        None,
+        "write the profile to a file named .folded, .json (speedscope), .pb.gz, .svg, .html or .csv",
+        read=saved_as,
+        metavar="FILE",
+    )
+    open: bool = setting(default=False, help="show the result in a browser")
     detach: bool = setting(default=False, help="do not wait: print the id and the address, and end")
     json: bool = setting(default=False, help="write the capture as JSON to standard output")
     limit: int = setting(20, "list: at most so many", read=whole, metavar="COUNT")
@@ -72,6 +82,10 @@ class CaptureSettings:
         if self.what in ("show", "stop", "delete", "start") and not self.which:
             kind = "a service" if self.what == "start" else "the id of a capture"
             raise BadSetting(f"{self.what} needs {kind}", hint="sidelight capture list shows captures.")
+        if self.container and not self.attach:
+            raise BadSetting("--container is for --attach", hint="It names what an attached sidecar samples.")
+        if self.detach and (self.save or self.open):
+            raise BadSetting("--detach does not wait for what --save and --open need")
         if self.which and (self.what not in WORDS or self.what == "list"):
             raise BadSetting(f"nothing may follow {self.what!r}", hint="See sidelight capture --help.")
 
@@ -93,7 +107,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _start(client: Client, settings: CaptureSettings) -> int:
-    wish = {
+    wish: dict[str, object] = {
         "service": settings.which if settings.what == "start" else settings.what,
         "query": settings.query,
         "pods": settings.pods,
@@ -102,12 +116,21 @@ def _start(client: Client, settings: CaptureSettings) -> int:
         "mode": settings.mode,
         "ordered": settings.ordered,
     }
+    if settings.attach:
+        wish |= {"attach": True} | ({"container": settings.container} if settings.container else {})
     capture = client.send("POST", "captures", wish)
     if settings.detach:
         _write(json.dumps(capture) if settings.json else f"{capture['id']}\n{_address(settings, capture)}")
         return 0
     _say(f"{capture['id']}  {_address(settings, capture)}")
-    return _ended(follow(client, capture, Progress(sys.stderr.isatty(), _say)), settings)
+    capture = follow(client, capture, Progress(sys.stderr.isatty(), _say))
+    status = _ended(capture, settings)
+    if status == 0 and settings.save is not None:
+        save(client, capture, settings.save)
+        _say(f"written to {settings.save}")
+    if settings.open and not opened(_address(settings, capture)):
+        _say("note: there is no browser here; the address is above")
+    return status
 
 
 def _one(client: Client, settings: CaptureSettings) -> int:
@@ -251,7 +274,8 @@ def lines(capture: Mapping[str, Any]) -> Iterator[str]:
         pod = part["labels"].get("pod") or part["agent"]
         kinds = ", ".join(f"{times} {kind}" for kind, times in part.get("errors", {}).items())
         errors = f", failed ticks: {kinds}" if kinds else ""
-        yield _plain(f"  {pod}: {part['state']}, {part.get('samples', 0):,} samples{errors}")
+        attached = f" (attached as {part['attached']})" if part.get("attached") else ""
+        yield _plain(f"  {pod}: {part['state']}, {part.get('samples', 0):,} samples{errors}{attached}")
         if part["problem"]:
             yield _plain(f"    {part['problem']}")
             if part["hint"]:

@@ -6,10 +6,12 @@ import asyncio
 import errno
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import aiohttp
 import structlog
@@ -22,6 +24,7 @@ from sidelight.sidecar import native
 from sidelight.sidecar.budget import Budget
 from sidelight.sidecar.captures import Bounds, Captures
 from sidelight.sidecar.cgroup import Cgroups
+from sidelight.sidecar.errand import Errand
 from sidelight.sidecar.fleet import Fleet
 from sidelight.sidecar.governor import CAPTURE, ORDINARY, Governor
 from sidelight.sidecar.guard import Guard
@@ -95,6 +98,7 @@ async def serve(settings: Settings) -> int:
             settings.batch_max_bytes,
             settings.send_timeout_seconds,
             settings.send_backoff_max_seconds,
+            settings.attached.token,
         )
         shipper = Shipper(spool, route, http, metrics, board, random.random)
         preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)
@@ -153,7 +157,7 @@ async def serve(settings: Settings) -> int:
         )
         room = Room(settings.recording_memory_bytes, metrics.recording_bytes.set)
         captures = Captures(fleet, switches, bounds, samplers.get, room, metrics, _new_id, time.monotonic)
-        agent = _new_id()
+        agent = settings.attached.agent or _new_id()
         order_means = OrderMeans(
             captures,
             spool,
@@ -166,6 +170,7 @@ async def serve(settings: Settings) -> int:
             settings.send_backoff_max_seconds,
             time.monotonic,
             random.random,
+            attached=bool(settings.attached),
         )
         standing = Standing(agent, labels, sampler.mode, samplers.modes, bounds, fleet, switches, board)
         orders = Orders(order_means, standing.told, hold_seconds=settings.captures_hold_seconds)
@@ -186,12 +191,19 @@ async def serve(settings: Settings) -> int:
             await _listen(runner, settings.address)
             asking = orders if settings.captures_from_collector else None
             looks = [governor.run, switches.run, lookout.run]
-            return await _run(fleet, lookout, shipper, asking, looks, settings.flush_seconds)
+            over = asyncio.Event()
+            if settings.attached:
+                errand = Errand(settings.attached, settings.capture_max_seconds, over.set, time.monotonic)
+                looks.append(partial(errand.run, orders))
+                orders.ready = partial(errand.ready, lambda: bool(fleet.watches))
+            return await _run(fleet, lookout, shipper, asking, looks, over, settings.flush_seconds)
         finally:
             await runner.cleanup()
             samplers.close()
             _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool))
             spool.close()
+            if settings.attached:
+                shutil.rmtree(settings.spool, ignore_errors=True)
 
 
 def _switches(settings: Settings, metrics: Metrics) -> Switches:
@@ -244,6 +256,7 @@ async def _run(
     shipper: Shipper,
     orders: Orders | None,
     looks: Sequence[Callable[[], Coroutine[None, None, None]]],
+    over: asyncio.Event,
     flush_seconds: float,
 ) -> int:
     """Run the root tasks until a signal, or until there is no more to do.
@@ -263,10 +276,10 @@ async def _run(
             shipping = group.create_task(shipper.run(), name="ship windows")
             asking = group.create_task(orders.run(), name="ask for captures") if orders else None
             looking = [group.create_task(look(), name="look every second") for look in looks]
-            await _first(signalled, ended)
+            await _first(signalled, ended, over)
             if ended.is_set():
                 _log.info("every process that was watched has ended: so does the sidecar")
-            else:
+            elif not over.is_set():
                 lookout.sigterm()
             _log.info("stopping: windows are closed and sent", flush_seconds=flush_seconds)
             deadline = loop.time() + flush_seconds

@@ -23,7 +23,7 @@ from sidelight.sidecar.order import Part, top
 from sidelight.sidecar.reach import Reach, Unanswered
 from sidelight.sidecar.recording import About, Document, document
 from sidelight.sidecar.spool import Spool
-from sidelight.stacks.errors import SidelightError
+from sidelight.stacks.errors import Reason, SidelightError
 
 _WISH = ("seconds", "rate", "mode", "pids")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -34,6 +34,10 @@ _MOST_SAID = 500
 _NOT_TIMED = (
     "its samples are not kept in time order: the py-spy command, which sampled here, does not tell when each "
     "was taken"
+)
+_BESIDE = (
+    "No Python process is seen in the container that the sidecar was attached beside. If it is another "
+    "container, name it (--container); that the image is distroless does not matter."
 )
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight.sidecar.ordered")
 
@@ -67,6 +71,7 @@ class Means:
     backoff_max: float
     clock: Callable[[], float]
     luck: Callable[[], float]
+    attached: bool = False
 
 
 class Ordered:
@@ -105,6 +110,8 @@ class Ordered:
             await self._run()
         except SidelightError as error:
             self._problems, self._hint = [error.message], error.hint
+            if self._means.attached and error.reason is Reason.NOTHING_TO_WATCH:
+                self._hint = _BESIDE
             self._end(State.FAILED)
         except Exception:  # noqa: BLE001 - the root of one capture
             self._means.metrics.loop_errors.labels("capture").inc()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -81,6 +81,7 @@ class Orders:
         self._asked: Standing = {}
         self._asked_at = 0.0
         self._last = Polled.ANSWERED
+        self.ready: Callable[[], Awaitable[None]] = _at_once
 
     def drain(self) -> None:
         """Let `run` return once the captures that were ordered are over and that is told."""
@@ -90,10 +91,20 @@ class Orders:
         self._cut()
         self._wake.set()
 
+    def begun(self, capture: str) -> bool:
+        """Whether this capture was ordered."""
+        return capture in self._ordered
+
+    def told(self, capture: str) -> bool:
+        """Whether it is over, and the collector knows."""
+        one = self._ordered.get(capture)
+        return one is not None and one.over and one.reported
+
     async def run(self) -> None:
         """Ask for ever, or after `drain` until all is told."""
         async with asyncio.TaskGroup() as group:
             looking = group.create_task(self._look(), name="look for news")
+            await self.ready()
             attempt = 0
             while not (self._draining and all(one.reported for one in self._ordered.values())):
                 self._wake.clear()
@@ -229,6 +240,10 @@ def read(body: bytes) -> Mapping[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return told if isinstance(told, dict) and isinstance(told.get("orders"), list) else None
+
+
+async def _at_once() -> None:
+    return
 
 
 def _outcome(status: int) -> Polled:

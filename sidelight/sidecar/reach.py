@@ -24,6 +24,8 @@ class Route:
     batch_max_bytes: int
     timeout: float
     backoff_max: float
+    token: str = ""
+    """A token that stands in no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Reach:
     def _token(self) -> str:
         file = self._route.token_file
         if file is None:
-            return ""
+            return self._route.token
         try:
             return file.read_text().strip()
         except (OSError, ValueError) as error:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from sidelight import settings as house
 from sidelight.settings import BadSetting, setting
+from sidelight.sidecar.errand import NO_TICKET, Ticket, ticket
 from sidelight.sidecar.triggers import Growth, Rules
 from sidelight.stacks.errors import BadLabel
 from sidelight.stacks.labels import KNOWN, Labels
@@ -67,6 +68,13 @@ class Settings:
     collector: str = setting("", "where windows are sent", read=_url, required=True, metavar="URL")
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector, read anew for every request", read=Path
+    )
+    attached: Ticket = setting(
+        NO_TICKET,
+        "one-time token of a collector that attached this sidecar: it takes that one capture and ends",
+        read=ticket,
+        secret=True,
+        metavar="TOKEN",
     )
     pid: tuple[int, ...] = setting((), "watch this process; may be repeated", read=_pid, metavar="N")
     match: str = setting("", "watch Python processes whose command line this pattern finds", metavar="REGEX")

@@ -84,6 +84,11 @@ def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
     """What keeps a sidecar from a capture (or any), and what to do about it; empty if nothing does."""
     poll = agent.poll
     pod = poll.labels.get("pod") or poll.agent
+    if poll.only:
+        return (
+            f"the sidecar of {pod} was attached for {poll.only} alone",
+            "Start a capture that attaches too.",
+        )
     if poll.paused:
         return f"the sidecar of {pod} is paused", "Resume it: POST /resume on its port, or sidelight --help."
     if not poll.ready:
@@ -177,6 +182,7 @@ def told(agent: Agent) -> dict[str, Any]:
         "processes": list(poll.processes),
         "seen": agent.seen,
         "busy": agent.busy,
+        "only": poll.only,
     }
 
 
@@ -199,6 +205,7 @@ def _agents(said: Mapping[str, Any]) -> list[Agent]:
                     one["processes"],
                     0.0,
                     (),
+                    one.get("only", ""),
                 ),
                 float(one["seen"]),
                 one["busy"],

@@ -89,12 +89,13 @@ def container(place: Place, agent: str, image: str, collector: str, token: str, 
         "pod": place.pod,
         "container": place.target,
         "node": place.node,
-        "mode": wish.mode if wish.mode != "native" else "auto",
         # A free port: a sidecar that does not work may have the usual one. Nothing but memory is writable.
         "listen": "127.0.0.1:0",
         "spool-dir": f"/dev/shm/{container_name(agent)}",  # noqa: S108
         "spool-max-bytes": str(SPOOL_BYTES),
         "capture-max-seconds": f"{wish.seconds:g}",
+        "capture-max-rate": str(wish.rate),
+        "recording-max-bytes": str(SPOOL_BYTES // 4),
     }
     return {
         "name": container_name(agent),

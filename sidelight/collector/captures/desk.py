@@ -309,8 +309,6 @@ class Desk:
     def _is_free(self, agent: Agent, capture: Capture) -> bool:
         """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
         now = self._clock()
-        if agent.poll.only:  # what it was attached for, it has
-            return False
         if not room(capture, self.rules, now) or agent.seen < now - self._hold_seconds - AGENTS_SECONDS:
             return False
         name = agent.poll.agent
