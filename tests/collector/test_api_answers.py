@@ -98,8 +98,8 @@ async def test_the_timeline_counts_a_window_in_the_step_in_which_it_began(client
     assert answer["modes"] == ["gil"]
     assert answer["quality"]["stops"] == 180
     assert answer["versions"] == [
-        {"version": "1", "first_seen": START, "last_seen": START + 10},
-        {"version": "2", "first_seen": START + 10, "last_seen": START + 20},
+        {"version": "1", "first_seen": START, "last_seen": START + 10, "rollouts": []},
+        {"version": "2", "first_seen": START + 10, "last_seen": START + 20, "rollouts": []},
     ]
 
 
