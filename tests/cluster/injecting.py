@@ -57,6 +57,7 @@ class Injector:
     namespace: str
     documents: list[Json]
     port: int
+    host: str = "127.0.0.1"
     statuses: dict[str, int] = field(default_factory=dict)
 
     def start(self, name: str = "injector", *flags: str, config: Path | None = None) -> None:
@@ -72,10 +73,10 @@ class Injector:
         variables |= {
             "SIDELIGHT_NAMESPACE": self.namespace,
             "SIDELIGHT_SIDECAR_FILE": str(sidecar),
-            "SIDELIGHT_LISTEN": f"127.0.0.1:{port}",
+            "SIDELIGHT_LISTEN": f"{self.host}:{port}",
             "SIDELIGHT_STATUS_LISTEN": f"127.0.0.1:{self.statuses[name]}",
             "SIDELIGHT_KUBERNETES": str(config),
-            "SIDELIGHT_CERTIFICATE_NAME": "127.0.0.1",
+            "SIDELIGHT_CERTIFICATE_NAME": self.host,
             "SIDELIGHT_LOOK_SECONDS": "0.2",
             "SIDELIGHT_DRAIN_SECONDS": "0",
         }
@@ -146,8 +147,11 @@ class Injector:
 
 
 @contextmanager
-def installed(api: Api, programs: Programs, *flags: str) -> Iterator[Injector]:
-    """The chart's injector, without its Deployment: its webhook points at a port of this machine."""
+def installed(api: Api, programs: Programs, *flags: str, host: str = "127.0.0.1") -> Iterator[Injector]:
+    """The chart's injector, without its Deployment: its webhook points at a port of this machine.
+
+    `host` is the address by which the API server reaches this machine.
+    """
     [port] = free_ports(1)
     with api.namespace() as namespace:
         documents = rendered(namespace, *flags)
@@ -157,9 +161,9 @@ def installed(api: Api, programs: Programs, *flags: str) -> Iterator[Injector]:
                 api.apply(document)
         webhook = of_kind(documents, "MutatingWebhookConfiguration")
         for entry in webhook["webhooks"]:
-            entry["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
+            entry["clientConfig"] = {"url": f"https://{host}:{port}/mutate"}
         api.apply(webhook)
-        injector = Injector(api, programs, namespace, documents, port)
+        injector = Injector(api, programs, namespace, documents, port, host)
         try:
             yield injector
         finally:
