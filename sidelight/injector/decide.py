@@ -252,11 +252,14 @@ def _patch(pod: Pod, made: Mapping[str, Any], recipe: Recipe, *, native: bool) -
         patch += _appended(spec, "initContainers", [{**made, "restartPolicy": "Always"}])
     else:
         patch += _appended(spec, "containers", [made])
-    return patch + _appended(spec, "volumes", recipe.volumes)
+    patch += _appended(spec, "volumes", recipe.volumes)
+    there = [one.get("name") for one in spec.get("imagePullSecrets") or ()]
+    secrets = [one for one in recipe.pull_secrets if one["name"] not in there]
+    return patch + _appended(spec, "imagePullSecrets", secrets)
 
 
 def _appended(spec: Mapping[str, Any], name: str, added: Sequence[Mapping[str, Any]]) -> Patch:
-    if not spec.get(name):
+    if added and not spec.get(name):
         return [_add(f"/spec/{name}", list(added))]
     return [_add(f"/spec/{name}/-", one) for one in added]
 

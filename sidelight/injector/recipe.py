@@ -36,14 +36,18 @@ _HOW: Final = "The chart renders it: take it from the ConfigMap of `helm templat
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The sidecar's container and the volumes that it mounts, before anything is known of a pod."""
+    """The sidecar's container and the volumes that it mounts, before anything is known of a pod.
+
+    `pull_secrets` are Secrets of the pod's namespace that its image may be pulled with.
+    """
 
     container: Json
     volumes: Sequence[Json]
+    pull_secrets: Sequence[Json] = ()
 
     @classmethod
     def parse(cls, text: str) -> Recipe:
-        """Read `{"container": {…}, "volumes": […]}`.
+        """Read `{"container": {…}, "volumes": […], "imagePullSecrets": […]}`; the last may be missing.
 
         Raises BadSetting for what is no such thing, and for settings the sidecar would refuse.
         """
@@ -51,6 +55,7 @@ class Recipe:
             told = json.loads(text)
             container, volumes = told["container"], told["volumes"]
             names = [volume["name"] for volume in volumes]
+            pull_secrets = [{"name": one["name"]} for one in told.get("imagePullSecrets") or ()]
             if container["name"] != words.SIDECAR or not container["image"]:
                 raise ValueError(f"the container is not named {words.SIDECAR}, or has no image")
             missing = {one["name"] for one in container.get("volumeMounts", ())} - set(names)
@@ -58,7 +63,7 @@ class Recipe:
                 raise ValueError(f"volumes are mounted that are not there: {', '.join(sorted(missing))}")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise BadSetting(f"--sidecar-file is not a sidecar: {error!r}"[:500], hint=_HOW) from error
-        recipe = cls(container, tuple(volumes))
+        recipe = cls(container, tuple(volumes), tuple(pull_secrets))
         try:
             recipe.made(service="service", version="version", annotations={})
         except SidelightError as error:

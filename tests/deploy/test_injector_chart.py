@@ -203,6 +203,12 @@ def _pod(text: str) -> Json:
     return deployment["spec"]["template"]["spec"]
 
 
+def test_secrets_to_pull_the_sidecar_with_reach_the_injector(rendered):
+    assert recipe_of(rendered()).pull_secrets == ()
+    given = recipe_of(rendered("--set", "injector.imagePullSecrets[0].name=registry"))
+    assert given.pull_secrets == ({"name": "registry"},)
+
+
 def test_where_network_is_limited_api_servers_reach_it_and_it_them(rendered):
     policy = of_kind(rendered("--set", "networkPolicy.enabled=true"), "NetworkPolicy")["spec"]
     assert policy["ingress"][0] == {"ports": [{"port": "webhook"}]}

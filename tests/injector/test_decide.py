@@ -182,6 +182,18 @@ def test_in_a_pod_with_resources_as_a_whole_the_sidecar_asks_for_none_of_its_own
     assert "resources" not in sidecar_of(made)
 
 
+def test_secrets_to_pull_the_image_with_stand_beside_the_pods_own(sidecar_json):
+    told = {**json.loads(sidecar_json), "imagePullSecrets": [{"name": "ours"}, {"name": "shared"}]}
+    recipe = Recipe.parse(json.dumps(told))
+    for own in ([], [{"name": "theirs"}, {"name": "shared"}]):
+        before = pod(imagePullSecrets=own)
+        made = patched(before, decide(before, ASKED, recipe).patch)
+        assert made["spec"]["imagePullSecrets"][: len(own)] == own
+        assert sorted(one["name"] for one in made["spec"]["imagePullSecrets"]) == sorted(
+            {"ours", "shared", *(one["name"] for one in own)}
+        )
+
+
 def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(after, recipe):
     strict = {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001}
     made, decision = after(pod(securityContext=strict))

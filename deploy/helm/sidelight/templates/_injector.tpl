@@ -32,5 +32,9 @@ collector's URL it is that of this release.
 {{- $env := list (dict "name" "SIDELIGHT_SERVICE" "value" "SERVICE") (dict "name" "SIDELIGHT_VERSION" "value" "VERSION") }}
 {{- $given := include "sidelight.sidecar.container" (dict "sidecar" $sidecar "chart" .Chart "env" $env "native" false) }}
 {{- $volumes := include "sidelight.sidecar.volumes.of" $sidecar }}
-{{- dict "container" (first (fromYamlArray $given)) "volumes" (fromYamlArray $volumes) | toPrettyJson }}
+{{- $made := dict "container" (first (fromYamlArray $given)) "volumes" (fromYamlArray $volumes) }}
+{{- with .Values.injector.imagePullSecrets }}
+{{- $_ := set $made "imagePullSecrets" . }}
+{{- end }}
+{{- toPrettyJson $made }}
 {{- end }}
