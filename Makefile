@@ -150,7 +150,8 @@ image: ## build the images sidelight-sidecar and sidelight-collector with podman
 	done
 
 .PHONY: chart
-chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README and deploy/helm/rendered/ anew
+chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README, what its schema says of settings, and deploy/helm/rendered/ anew
+	$(BIN)/python deploy/helm/schema.py
 	$(TOOLS)/helm lint --strict --quiet deploy/helm/sidelight
 	$(BIN)/python deploy/helm/readme.py
 	$(BIN)/python deploy/helm/render.py

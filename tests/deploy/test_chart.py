@@ -49,6 +49,13 @@ def test_the_readme_in_git_is_what_the_values_say(tmp_path, chart):
     assert written.read_text() == (chart / "README.md").read_text(), "run `make chart`"
 
 
+def test_the_schema_in_git_knows_the_settings_of_the_programs(tmp_path, chart):
+    written = tmp_path / "values.schema.json"
+    shutil.copy(chart / "values.schema.json", written)
+    subprocess.run([sys.executable, HELM_DIRECTORY / "schema.py", written], check=True, timeout=60)
+    assert written.read_text() == (chart / "values.schema.json").read_text(), "run `make chart`"
+
+
 def test_a_value_without_a_word_of_what_it_is_for_is_found(tmp_path, chart):
     shutil.copytree(chart, tmp_path / "sidelight")
     shutil.copy(HELM_DIRECTORY / "readme.py", tmp_path)
@@ -99,7 +106,19 @@ def test_a_field_that_kubernetes_does_not_know_is_found(kubeconform, schemas, tm
     assert f"Invalid: {specs}, Errors: 0, Skipped: 0" in done.stdout
 
 
-@pytest.mark.parametrize("key", ["replica", "collector.replica", "collector.store.s3.bucket", "sidecar.cpu"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "replica",
+        "collector.replica",
+        "collector.store.s3.bucket",
+        "collector.settings.retention_days",
+        "compactor.settings.compact_seconds",
+        "sidecar.cpu",
+        "sidecar.settings.interval",
+        "injector.settings.port",
+    ],
+)
 def test_a_value_nobody_knows_is_refused(key, helm, chart):
     done = helm(*RENDER, chart, "--set", f"{key}=1", check=False)
     assert done.returncode != 0

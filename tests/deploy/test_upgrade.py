@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,10 @@ AGES = (
 """Whenever they were sent."""
 
 
-@pytest.fixture(scope="module")
-def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[running.Collector]:
-    folder = tmp_path_factory.mktemp("collector")
-    with running.collector(folder, str(folder / "store"), *AGES) as collector:
-        yield collector
-
-
 @pytest.mark.parametrize("sent", SENT, ids=lambda path: path.stem)
-def test_windows_of_earlier_sidecars_are_taken(sent: Path, collector: running.Collector) -> None:
-    request = urllib.request.Request(f"{collector.url}/api/v1/windows", sent.read_bytes())
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        accepted = json.load(answer)["accepted"]
+def test_windows_of_earlier_sidecars_are_taken(sent: Path, tmp_path: Path) -> None:
+    with running.collector(tmp_path, str(tmp_path / "store"), *AGES) as collector:
+        request = urllib.request.Request(f"{collector.url}/api/v1/windows", sent.read_bytes())
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            accepted = json.load(answer)["accepted"]
     assert len(accepted) == sent.read_text().count('"format":')
