@@ -14,6 +14,7 @@ export interface Wish {
   readonly rate: number;
   readonly mode: string;
   readonly ordered: boolean;
+  readonly attach?: boolean;
 }
 
 export const MODES = ["auto", "gil", "blocking", "nonblocking", "native"] as const;
@@ -28,12 +29,12 @@ export function podsOf(text: string): Wish["pods"] {
 const WORDS = ["start", "list", "show", "stop", "delete"];
 
 export function cliOf(wish: Wish, collector: string): string {
-  const { service, pods, seconds, rate, mode, query, ordered } = wish;
+  const { service, pods, seconds, rate, mode, query, ordered, attach } = wish;
   const given = { collector, pods: String(pods), seconds: String(seconds), rate: String(rate), mode, query };
   const usual: Record<string, string> = { pods: "1", seconds: "60", rate: "100", mode: "auto", query: "" };
   const options = Object.entries(given).flatMap(([name, value]) => (value === usual[name] ? [] : [`--${name}=${shellQuoted(value)}`]));
   // What begins with a dash would be an option.
-  const before = [...(ordered ? [] : ["--no-ordered"]), ...(service.startsWith("-") ? ["--"] : []), ...(WORDS.includes(service) ? ["start"] : [])];
+  const before = [...(attach ? ["--attach"] : []), ...(ordered ? [] : ["--no-ordered"]), ...(service.startsWith("-") ? ["--"] : []), ...(WORDS.includes(service) ? ["start"] : [])];
   return ["sidelight capture", ...options, ...before, shellQuoted(service)].join(" ");
 }
 

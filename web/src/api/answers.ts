@@ -51,8 +51,36 @@ export interface TimelineAnswer {
   readonly stopped_share: readonly (number | null)[];
   readonly modes: readonly string[];
   readonly quality: Quality;
-  readonly versions: readonly { readonly version: string; readonly first_seen: string | number; readonly last_seen: string | number }[];
+  readonly versions: readonly {
+    readonly version: string; readonly first_seen: string | number; readonly last_seen: string | number;
+    /** Absent from older collectors. */
+    readonly rollouts?: readonly Rollout[];
+  }[];
   readonly basis: Basis;
+}
+
+/** When a revision was rolled out, in epoch seconds. */
+export interface Rollout {
+  readonly revision: number;
+  readonly version: string;
+  readonly started: number;
+  readonly ended: number | null;
+}
+
+export interface Workload {
+  readonly namespace: string;
+  readonly workload: string;
+  readonly service: string;
+  readonly expected: boolean;
+  readonly pods: Readonly<Record<"total" | "no_sidecar" | "dead" | "silent", number>>;
+  readonly rollouts: readonly Rollout[];
+  readonly list: readonly { readonly pod: string; readonly version: string; readonly standing: string; readonly problem: string; readonly hint: string }[];
+}
+
+export interface WorkloadsAnswer {
+  readonly discovery: { readonly state: string; readonly problem: string; readonly hint: string };
+  readonly workloads: readonly Workload[];
+  readonly total: number;
 }
 
 export interface Side extends Basis {

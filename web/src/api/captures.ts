@@ -10,6 +10,8 @@ export interface CapturePart {
   readonly state: CaptureState;
   readonly problem: string;
   readonly hint: string;
+  /** The ephemeral container that was attached for it; absent from older collectors. */
+  readonly attached?: string;
   readonly elapsed_seconds?: number;
   readonly samples?: number;
   readonly recordings?: number;

@@ -5,14 +5,16 @@ import { clock } from "../times.ts";
 export interface Marker {
   readonly at: number;
   readonly text: string;
+  /** From when to when it was rolled out, where that is known. */
+  readonly rolled?: readonly Span[];
 }
 
 /** A label above the chart: of its first marker, and of earlier ones where there is no room for each. */
-export interface Flag {
+export interface Flag<One extends Marker = Marker> {
   readonly x: number;
   readonly width: number;
   readonly row: number;
-  readonly markers: readonly Marker[];
+  readonly markers: readonly One[];
 }
 
 export const FLAG_ROWS = 2;
@@ -22,9 +24,9 @@ const MOST_LETTERS = 20;
 const APART = 2;
 
 /** Labels for markers in order of time, none over another. The newest has its own; what has no room joins the one after it. */
-export function flags(markers: readonly Marker[], x: (at: number) => number, width: number): Flag[] {
+export function flags<One extends Marker>(markers: readonly One[], x: (at: number) => number, width: number): Flag<One>[] {
   const begins = new Array<number>(FLAG_ROWS).fill(width + APART);
-  const placed: { x: number; width: number; row: number; markers: Marker[] }[] = [];
+  const placed: { x: number; width: number; row: number; markers: One[] }[] = [];
   for (const marker of [...markers].reverse()) {
     const own = Math.min(Math.min(marker.text.length, MOST_LETTERS) * LETTER_PIXELS + FLAG_ROOM, width);
     const left = Math.max(Math.min(x(marker.at), width - own), 0);

@@ -160,7 +160,7 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
                   <td>{part.state === "failed" ? "⚠ failed" : part.state}</td>
                   <td class="number">{count(part.samples ?? 0)}</td>
                   <td>{Object.entries(part.errors ?? {}).map(([kind, times]) => `${count(times)} ${kind}`).join(", ") || "none"}</td>
-                  <td>{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
+                  <td>{part.attached && <span class="quiet">attached as {part.attached} </span>}{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
                 </tr>
               ))}
         </Table>

@@ -46,10 +46,10 @@ function Start({ services }: { services: AgentsAnswer["services"] }) {
   const here = place.value;
   // Sidecars have no labels that only windows have.
   const query = ["capture", "process", "thread"].reduce(without, here.query);
-  const [wish, set] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, ordered: true });
+  const [wish, set] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, ordered: true, attach: false });
   const [failure, fail] = useState<Failure | null>(null);
   const [busy, work] = useState(false);
-  const whole: Wish = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods) };
+  const whole: Wish = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods), attach: wish.attach || undefined };
   const collector = window.location.origin + PREFIX.slice(0, -1);
   const start = async (event: Event) => {
     event.preventDefault();
@@ -89,6 +89,7 @@ function Start({ services }: { services: AgentsAnswer["services"] }) {
           <input class="matchers" value={wish.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => set({ ...wish, query: event.currentTarget.value })} />
         </label>
         <label class="check"><input type="checkbox" checked={wish.ordered} onChange={(event) => set({ ...wish, ordered: event.currentTarget.checked })} /> in the order of time too</label>
+        <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={wish.attach} onChange={(event) => set({ ...wish, attach: event.currentTarget.checked })} /> attach to pods without a sidecar</label>
       </div>
       <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>
       <p>{costOf(whole)}</p>

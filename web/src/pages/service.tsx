@@ -16,6 +16,7 @@ import { Pruned } from "../parts/pruned.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { Timeline } from "../parts/timeline.tsx";
+import { Pods } from "../parts/workloads.tsx";
 import { allSamples, rates } from "../quality.ts";
 import { selectorOf } from "../selectors.ts";
 import { usualSides } from "../sides.ts";
@@ -42,6 +43,7 @@ export function Service({ turn }: { turn: number }) {
         <Share question={question} answered={flame.current ? flame.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
+      <Pods service={here.service} turn={turn} />
       {flame.failure?.kind !== "final" && <Show asked={timeline} what="the timeline">
         {(answer) => answer.basis.samples > 0 && (
           <>

@@ -12,6 +12,7 @@ import { Share } from "../parts/exports.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { rangeOf } from "../parts/range.tsx";
 import { ServiceTable } from "../parts/servicetable.tsx";
+import { LackingPods } from "../parts/workloads.tsx";
 import { joined } from "../selectors.ts";
 import type { Range } from "../times.ts";
 import { ZeroProfiles } from "./zero.tsx";
@@ -29,7 +30,7 @@ export function Services({ turn }: { turn: number }) {
     <>
       <div class="heading"><h1>Services</h1><Share question={question} /></div>
       <Show asked={asked} what="services">
-        {(answer) => (answer.service.length === 0 && query === "" ? <ZeroProfiles arrived={asked.again} /> : <List answer={answer} range={range} turn={turn} />)}
+        {(answer) => <><LackingPods turn={turn} />{answer.service.length === 0 && query === "" ? <ZeroProfiles arrived={asked.again} /> : <List answer={answer} range={range} turn={turn} />}</>}
       </Show>
     </>
   );

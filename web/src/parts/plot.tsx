@@ -32,6 +32,7 @@ export function Plot({ width, left, range, start, step, value, markers, gaps, br
       ))}
       {gaps.map((gap) => <g key={gap.from}>{band(gap, "gap-band")}{x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={HEIGHT / 2} text-anchor="middle">nothing seen</text>}</g>)}
       <path class="bars" d={bars} />
+      {markers.flatMap(({ rolled = [] }) => rolled.map((span) => span.until >= range.from && span.from < range.until && band(span, "rollout")))}
       {markers.map((marker, i) => <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={HEIGHT} />)}
       {brush && band(brush, "brush")}
       {at !== null && at < start.length && <line class="cursor" x1={x(start[at] + step / 2)} x2={x(start[at] + step / 2)} y1={0} y2={HEIGHT} />}

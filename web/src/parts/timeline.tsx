@@ -88,7 +88,9 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       ? [coverage({ coverage: timeline.coverage[pointed] }), { text: `time lost ${orNot(timeline.stopped_share[pointed], part)}`, why: "" }]
       : [coverage(quality), lost(quality)]),
   ];
-  const markers = useMemo(() => versions.map(({ version, first_seen }) => ({ at: epoch(first_seen), text: version || "(no version)" })).sort((a, b) => a.at - b.at), [timeline]);
+  const markers = useMemo(() => versions.map(({ version, first_seen, rollouts = [] }) => ({
+    at: epoch(first_seen), text: version || "(no version)", rolled: rollouts.map(({ started, ended }) => ({ from: started, until: ended ?? started })),
+  })).sort((a, b) => a.at - b.at), [timeline]);
   const placed = width > 0 ? flags(markers, (moment) => LEFT + scale(moment), width) : [];
   const brushed = brush && brush.anchor !== null && start.length > 0 ? spanOf(brush, start, step, shown) : null;
   const rough = coarse(timeline.basis.resolutions ?? [], step, shown);
@@ -108,7 +110,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
           const [first, ...others] = one.markers;
           return (
             <button key={first.at} type="button" class="flag" aria-pressed={flag?.markers[0] === first} style={{ left: `${one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
-              title={one.markers.map((marker) => `${marker.text}: first seen ${zoned(marker.at)}`).join("\n")}
+              title={one.markers.map((marker) => [`${marker.text}: first seen ${zoned(marker.at)}`, ...marker.rolled.map(({ from, until }) => `rolled out from ${clock(from)}${until > from ? ` to ${clock(until)}` : ""}`)].join(", ")).join("\n")}
               onClick={() => { raise(flag?.markers[0] === first ? null : one); choose(null); }}>
               <span aria-hidden="true">▌</span><bdi>{first.text}</bdi><span class="flag-time">{clock(first.at).slice(...(shown.until - shown.from > 172_800 ? [5, 10] : [11, 16]))}</span>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
             </button>

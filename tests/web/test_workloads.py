@@ -1,0 +1,92 @@
+"""Pods that nobody profiles, on the pages; what is seen of the cluster was written by another collector."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from sidelight.collector.discovery.book import Book
+from sidelight.collector.discovery.kinds import Kind, key_of, read
+from sidelight.collector.discovery.rollouts import Rollout
+from sidelight.collector.discovery.share import Missing, Share, Sight
+from sidelight.collector.store.directory import DirectoryStore
+from tests.collector.clusters import pod
+from tests.web.conftest import Open, Serve
+from tests.web.profiles import AFTER, send, windows
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+def seen(folder: Path, *missing: Missing) -> str:
+    """Write what a collector that watches this cluster sees; a kubeconfig for one that does not."""
+    book = Book(100)
+    items = [
+        pod("shop-1", sidecar="running"),
+        pod("shop-2"),
+        pod("shop-3", notes={"sidelight.dev/status": f"skipped: {MARKUP}"}),
+        pod("lone-1", owner="lone", sidecar="waiting", reason="CrashLoopBackOff", restarts=3),
+    ]
+    for item in items:
+        book.apply(Kind.PODS, "ADDED", key_of(item), read(Kind.PODS, item))
+    share = Share(DirectoryStore(folder / "store"), 3600, 100)
+    assert share.take()
+    share.put(Sight("watching", time.time(), book.known(), missing))
+    began = time.time() - 400
+    share.rollouts({("u", 2): Rollout("u", 2, "shop", "Deployment", "shop", "shop", "v2", began, began + 60)})
+    config = folder / "kubeconfig"
+    config.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+        )
+    )
+    return str(config)
+
+
+def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
+    serve: Serve, open_page: Open, tmp_path: Path
+) -> None:
+    running = serve("--kubernetes", seen(tmp_path), "--allow-anonymous-writes")
+    send(running.url, windows("shop", "v2", AFTER, minutes_ago=5))
+    page = open_page(running.url)
+    notes = page.get_by_role("list", name="Before you read this").first
+    expect(notes).to_contain_text("shop (shop): 2 without a sidecar")
+    expect(notes).to_contain_text("of 3 pods")
+    expect(notes).to_contain_text("lone (shop): 1 with one that does not run, of 1 pod")
+    page.get_by_role("link", name="shop", exact=True).click()
+    page.get_by_text("2 without a sidecar").click()
+    table = page.get_by_role("region", name="Table of pods")
+    expect(table).to_contain_text("rollout restart deployment/shop")
+    expect(table).to_contain_text(MARKUP)
+    expect(page.get_by_text("revision 2 (v2): rolled out from")).to_be_visible()
+    expect(page.locator(".plot .rollout")).to_have_count(1)
+    expect(page.locator("button.flag").first).to_have_attribute(
+        "title", re.compile(r"v2: first seen .*, rolled out from .* to ")
+    )
+
+
+def test_a_right_that_is_missing_is_told_on_the_pages(serve: Serve, open_page: Open, tmp_path: Path) -> None:
+    may_not = "the collector may not list deployments.apps in all namespaces"
+    config = seen(
+        tmp_path, Missing("deployments", "apps", "list", "", may_not, "kubectl create clusterrole x")
+    )
+    running = serve("--kubernetes", config, "--allow-anonymous-writes")
+    send(running.url, windows("shop", "v2", AFTER))
+    page = open_page(running.url)
+    expect(page.get_by_text(may_not)).to_contain_text("kubectl create clusterrole x")
+
+
+def test_without_a_cluster_pages_are_as_ever(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    send(running.url, windows("shop", "v2", AFTER))
+    page = open_page(f"{running.url}/s/shop")
+    expect(page.get_by_role("slider")).to_be_visible()
+    expect(page.locator(".pods")).to_have_count(0)
