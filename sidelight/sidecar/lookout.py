@@ -1,4 +1,4 @@
-"""Looks out for what calls for a closer look, once a second, and tells the processes' loops.
+"""Looks out for what calls for a closer look, every few seconds, and tells the processes' loops.
 
 It reads next to nothing of its own: CPU time and memory of processes come with the looks at /proc that
 are made anyway, and a container's counters are two small files. `triggers` decides.
@@ -98,9 +98,10 @@ class Lookout:
         return {"on": list(self._rules.on), "last": list(self._last.values())}
 
     async def run(self) -> None:
-        """Look every second, if there is anything to look for."""
+        """Look every second or every few, if there is anything to look for."""
         while self._rules.watches:
-            await asyncio.sleep(_TICK_SECONDS)
+            starting = any(known.starting for known in self._containers.values())
+            await asyncio.sleep(_TICK_SECONDS if starting else self._rules.tick_seconds)
             await self.tick()
 
     async def tick(self) -> None:
@@ -202,9 +203,8 @@ class Lookout:
 
     def _ready(self, keys: Collection[Key]) -> Fired | None:
         age = self._uptime() - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
-        for key in keys:
-            if found := listening.ports(key.pid):
-                return Fired(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
+        if found := listening.ports([key.pid for key in keys]):
+            return Fired(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
         if age < _LONGEST_START:
             return None
         return Fired(READY, f"runs for {age:.0f} s since it was started, and listens on no port")
