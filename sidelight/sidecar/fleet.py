@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -12,7 +13,7 @@ from sidelight.sidecar.metrics import Metrics
 from sidelight.sidecar.order import Order, Part
 from sidelight.sidecar.permissions import Lack
 from sidelight.sidecar.processes import Choice, Key, Proc, Watched, alone, watched
-from sidelight.sidecar.procfs import ProcFs
+from sidelight.sidecar.procfs import ProcFs, Used
 from sidelight.sidecar.status import Board, Problem
 from sidelight.sidecar.watch import Watch
 from sidelight.stacks.errors import Reason
@@ -48,8 +49,10 @@ class Fleet:
         self._board = board
         self._watches: dict[Key, Watch] = {}
         self._roles: dict[Key, str] = {}
-        self.seen: dict[Key, Proc] = {}
-        """What is watched, as the last look found it."""
+        self._looked: Sequence[Proc] = ()
+        self._settled = False
+        self._pause = scan_seconds
+        self._ending = threading.Event()
         self._done_seconds = done_seconds
         self._alone_since: float | None = None
         self.when_done: Callable[[], None] = lambda: None
@@ -61,8 +64,14 @@ class Fleet:
         """What is watched now, by pid."""
         return [self._watches[key] for key in sorted(self._watches)]
 
+    @property
+    def used(self) -> Mapping[Key, Used]:
+        """What Python processes had taken at the last look."""
+        return self._procfs.used
+
     def stop(self) -> None:
         """Let `run` return once every session is closed and its window kept."""
+        self._ending.set()
         self._stopping.set()
 
     def capture(self, order: Order, parts: Sequence[tuple[Watch, Part]]) -> None:
@@ -73,18 +82,32 @@ class Fleet:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             while not self._stopping.is_set():
-                procs, took = await asyncio.to_thread(self._look)
+                try:
+                    procs = await asyncio.to_thread(self._look)
+                except asyncio.CancelledError:
+                    self._ending.set()
+                    raise
                 self._follow(procs, group)
-                self._metrics.scan_seconds.set(took)
                 self._see_whether_done()
-                # A machine with thousands of processes is looked at less often, not with a whole core.
-                await self._rest(max(self._scan_seconds, took / _SHARE_OF_ONE_CORE))
+                await self._rest(self._pause)
             for watch in self._watches.values():
                 watch.stop()
 
-    def _look(self) -> tuple[list[Proc], float]:
-        began = time.thread_time()
-        return self._procfs.processes(), time.thread_time() - began
+    def _look(self) -> list[Proc]:
+        """Look until something has changed, or the end; runs in a thread of its own for as long.
+
+        Beside processes that stay as they are the event loop is not woken for it.
+        """
+        while True:
+            began = time.thread_time()
+            procs = self._procfs.processes()
+            took = time.thread_time() - began
+            self._metrics.scan_seconds.set(took)
+            # A machine with thousands of processes is looked at less often, not with a whole core.
+            self._pause = max(self._scan_seconds, took / _SHARE_OF_ONE_CORE)
+            counting = self._done_seconds is not None and not self._watches
+            if counting or not self._settled or procs != self._looked or self._ending.wait(self._pause):
+                return procs
 
     def _follow(self, procs: Sequence[Proc], group: asyncio.TaskGroup) -> None:
         found = watched(procs, self._choice, own_pid=self._own_pid, until_now=self._roles)
@@ -100,8 +123,9 @@ class Fleet:
             _log.info(
                 "a process is watched", pid=key.pid, command=" ".join(found[key].proc.command_line)[:200]
             )
-        self._roles = {key: found[key].role for key in self._watches}
-        self.seen = {key: found[key].proc for key in self._watches}
+        roles = {key: found[key].role for key in self._watches}
+        # A role may depend on the one before: only when it stays, equal processes give equal answers.
+        self._looked, self._settled, self._roles = procs, roles == self._roles, roles
         self._metrics.processes.set(len(self._watches))
         self._tell(found, procs)
 

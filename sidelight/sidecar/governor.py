@@ -7,6 +7,7 @@ clocks, the counters and the members. Ordinary sampling and captures have a budg
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections import deque
 from collections.abc import Callable
@@ -36,6 +37,8 @@ from sidelight.stacks.errors import Reason
 ORDINARY, CAPTURE = "ordinary", "capture"
 _TICK_SECONDS = 1.0
 _RECENT = 10
+_UNLIMITED_SECONDS = 10.0
+"""Where there is no limit, how often one is looked for."""
 _OVERHEAD = 60
 _LONGEST_OF_SECONDS = 60.0
 _SURPRISE = 2.0
@@ -99,6 +102,7 @@ class Governor:
         self._known: dict[Key, Account] = {}
         self._levels: list[Level] = cgroups.levels()
         self._pressures: dict[Level, Pressure] = {}
+        self._limit_looked = -math.inf
         self._longest: deque[tuple[float, float]] = deque()
         self._told = self._attach = self._commands = 0.0
         self._own_cpu = 0.0
@@ -235,9 +239,11 @@ class Governor:
         return (mark.engine - before.engine) / elapsed > _SURPRISE * max(allowed, foreseen) > 0
 
     async def _look_at_limit(self) -> None:
-        if not self._levels:
-            return
         now = self._clock()
+        limited = any(p.reading and p.reading.limit is not None for p in self._pressures.values())
+        if not self._levels or (not limited and now < self._limit_looked + _UNLIMITED_SECONDS):
+            return
+        self._limit_looked = now
         readings = await asyncio.to_thread(lambda: [(level, level.read()) for level in self._levels])
         was_near = any(pressure.near(now) for pressure in self._pressures.values())
         for level, reading in readings:

@@ -1,4 +1,4 @@
-"""Looks out for what calls for a closer look, once a second, and tells the processes' loops.
+"""Looks out for what calls for a closer look, every few seconds, and tells the processes' loops.
 
 It reads next to nothing of its own: CPU time and memory of processes come with the looks at /proc that
 are made anyway, and a container's counters are two small files. `triggers` decides.
@@ -19,7 +19,7 @@ from sidelight.sidecar.cgroup import Cgroups, Level
 from sidelight.sidecar.fleet import Fleet
 from sidelight.sidecar.intake import Intake
 from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.processes import Key, Proc
+from sidelight.sidecar.processes import Key
 from sidelight.sidecar.switches import Switches
 from sidelight.sidecar.triggers import (
     READY,
@@ -98,18 +98,20 @@ class Lookout:
         return {"on": list(self._rules.on), "last": list(self._last.values())}
 
     async def run(self) -> None:
-        """Look every second, if there is anything to look for."""
+        """Look every second or every few, if there is anything to look for."""
         while self._rules.watches:
-            await asyncio.sleep(_TICK_SECONDS)
+            starting = any(known.starting for known in self._containers.values())
+            await asyncio.sleep(_TICK_SECONDS if starting else self._rules.tick_seconds)
             await self.tick()
 
     async def tick(self) -> None:
         """One look; see `run`."""
-        now, procs = self._clock(), self._fleet.seen
+        now = self._clock()
         self._processes = {
-            key: self._processes.get(key) or _Process(ProcessTrail(self._rules)) for key in procs
+            watch.key: self._processes.get(watch.key) or _Process(ProcessTrail(self._rules))
+            for watch in self._fleet.watches
         }
-        ready = await asyncio.to_thread(self._read, now, procs)
+        ready = await asyncio.to_thread(self._read, now)
         if self._switches.paused:
             return
         for keys, fired in ready:
@@ -119,12 +121,14 @@ class Lookout:
             self._fire(now, known.keys, known.trail.judge(now, known.spent, free=free))
         uptime = self._uptime()
         for key, process in self._processes.items():
-            proc = procs[key]
+            used = self._fleet.used.get(key)
+            if used is None:
+                continue
             fired_here = process.trail.judge(
                 now,
                 age=uptime - key.start_ticks / _TICKS_PER_SECOND,
-                cpu_seconds=proc.cpu_ns / 1e9,
-                rss=proc.rss,
+                cpu_seconds=used.cpu_ns / 1e9,
+                rss=used.rss,
                 limited=self._containers[process.container].spent.limit is not None,
                 free=self._free(key, now),
             )
@@ -166,7 +170,7 @@ class Lookout:
             self._last[one.word] = {"trigger": one.word, "reason": one.reason, "pids": told, "at": at}
             _log.info("a trigger fires", trigger=one.word, reason=one.reason, pids=told)
 
-    def _read(self, now: float, procs: dict[Key, Proc]) -> list[tuple[Collection[Key], Fired]]:
+    def _read(self, now: float) -> list[tuple[Collection[Key], Fired]]:
         """Read the files; whose containers have become ready. Runs in a thread, one at a time."""
         for key, process in self._processes.items():
             if now - process.looked_at >= _MOVED_SECONDS:
@@ -199,9 +203,8 @@ class Lookout:
 
     def _ready(self, keys: Collection[Key]) -> Fired | None:
         age = self._uptime() - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
-        for key in keys:
-            if found := listening.ports(key.pid):
-                return Fired(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
+        if found := listening.ports([key.pid for key in keys]):
+            return Fired(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
         if age < _LONGEST_START:
             return None
         return Fired(READY, f"runs for {age:.0f} s since it was started, and listens on no port")

@@ -42,7 +42,7 @@ class Proc:
     namespace below the one that /proc shows; `stack` is where its main thread's stack begins, 0
     where that may not be read; `container` is the pod's container it runs in, where that was asked for and
     is known; `fresh` is true for the moment in which it may be a fork that is about to run something
-    else; `cpu_ns` is the CPU time it has taken and `rss` the bytes of memory it has now.
+    else.
     """
 
     key: Key
@@ -55,8 +55,6 @@ class Proc:
     stack: int = 0
     fresh: bool = False
     container: str = ""
-    cpu_ns: int = 0
-    rss: int = 0
 
     @property
     def pid(self) -> int:

@@ -13,8 +13,9 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from sidelight.sidecar.processes import Key, Proc
 
@@ -29,6 +30,9 @@ _CONTAINER = re.compile(
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LONGEST_REST = 32
+_REREAD = 8
+_RUNS = frozenset("RSDI")
+"""States between which processes change all the time; no look at all of them tells one from the other."""
 # From fork to exec takes a millisecond, some more where the parent is large.
 _FRESH_NS = 100_000_000
 _PF_KTHREAD = 0x00200000
@@ -99,6 +103,23 @@ class _Verdict:
     next_look: int = 0
 
 
+class Used(NamedTuple):
+    """CPU time so far, and bytes of memory now."""
+
+    cpu_ns: int
+    rss: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """A process as it was read, and the look at which it is read anew."""
+
+    proc: Proc
+    kernel_thread: bool
+    name: str
+    until: int
+
+
 class ProcFs:
     """/proc, with what was found out about each process remembered while it lives.
 
@@ -119,19 +140,47 @@ class ProcFs:
         self._verdicts: dict[Key, _Verdict] = {}
         self._containers: dict[Key, str] = {}
         self._scan = 0
+        self._known: dict[int, _Known] = {}
+        self.used: dict[Key, Used] = {}
+        """What Python processes had taken at the last look."""
 
     def processes(self) -> list[Proc]:
-        """Every process now; those that end while being read are left out."""
+        """Every process now; those that end while being read are left out.
+
+        What cannot have changed unseen is not read again: a process is the same object as long as it is
+        known to be as it was.
+        """
         self._scan += 1
-        found = [proc for pid in self._pids() if (proc := self._process(pid)) is not None]
-        alive = {proc.key for proc in found}
+        before, self._known = self._known, {}
+        used: dict[Key, Used] = {}
+        anew = False
+        for pid in self._pids():
+            known = before.get(pid)
+            proc = None if known is None else self._unchanged(known, used)
+            if known is None or proc is None:
+                stat = self.stat(pid)
+                proc = None if stat is None else self._process(pid, stat)
+                anew = True
+                if stat is None or proc is None:
+                    continue
+                known = _Known(
+                    proc, stat.kernel_thread, stat.name, self._scan + _REREAD - (self._scan + pid) % _REREAD
+                )
+                if proc.python is not None:
+                    used[proc.key] = Used(stat.cpu_ns, stat.rss)
+            self._known[pid] = known
+        self.used = used
+        if not anew and len(before) == len(self._known):
+            return [known.proc for known in self._known.values()]
+        alive = {known.proc.key for known in self._known.values()}
         self._verdicts = {key: verdict for key, verdict in self._verdicts.items() if key in alive}
         self._containers = {key: name for key, name in self._containers.items() if key in alive}
-        return found
+        return [known.proc for known in self._known.values()]
 
     def process(self, pid: int) -> Proc | None:
         """One process, or None when there is none of this pid."""
-        return self._process(pid)
+        stat = self.stat(pid)
+        return None if stat is None else self._process(pid, stat)
 
     def stat(self, pid: int) -> Stat | None:
         """The stat of a process, or None when it is gone."""
@@ -164,17 +213,42 @@ class ProcFs:
             return None
 
     def _pids(self) -> list[int]:
-        with os.scandir(self._root) as entries:
-            return [int(entry.name) for entry in entries if entry.name.isdigit()]
+        return [int(name) for name in os.listdir(self._root) if name.isdigit()]  # noqa: PTH208 - a third of iterdir
 
-    def _process(self, pid: int) -> Proc | None:
-        stat = self.stat(pid)
-        if stat is None:
+    def _unchanged(self, known: _Known, used: dict[Key, Used]) -> Proc | None:
+        """A process as it was at the last look, or None where it has to be read anew.
+
+        exec is what changes a process: it gives another executable, and always another stack. All else
+        that may change (a title, another parent) is read anew every few looks, and so is a process of
+        which the stack may not be seen, or one that is young.
+        """
+        proc = known.proc
+        if self._scan >= known.until or proc.fresh or (proc.python is not None and not proc.stack):
             return None
+        if known.kernel_thread:
+            return proc
+        if proc.python is None:
+            verdict = self._verdicts.get(proc.key)
+            rests = verdict is not None and self._scan < verdict.next_look
+            return proc if rests and _link(f"{self._root}/{proc.pid}/exe") == proc.executable else None
+        stat = self.stat(proc.pid)
+        if stat is None or (stat.start_ticks, stat.stack, stat.name) != (
+            proc.key.start_ticks,
+            proc.stack,
+            known.name,
+        ):
+            return None
+        used[proc.key] = Used(stat.cpu_ns, stat.rss)
+        moves = stat.state != proc.state and not {stat.state, proc.state} <= _RUNS
+        if moves or stat.ppid != proc.ppid:
+            known.proc = replace(proc, state=stat.state, ppid=stat.ppid)
+        return known.proc
+
+    def _process(self, pid: int, stat: Stat) -> Proc | None:
         key, folder = Key(pid, stat.start_ticks), self._root / str(pid)
         if stat.kernel_thread or stat.state in "ZX":
             return Proc(key, stat.ppid, stat.state)
-        executable = self._executable(folder)
+        executable = _link(f"{self._root}/{pid}/exe")
         try:
             python = self._python(key, folder, executable)
             if executable is not None and python is None:
@@ -199,8 +273,6 @@ class ProcFs:
             stat.stack,
             fresh,
             self._container(key, folder) if self._tells_containers else "",
-            stat.cpu_ns,
-            stat.rss,
         )
 
     def _container(self, key: Key, folder: Path) -> str:
@@ -212,12 +284,6 @@ class ProcFs:
                 return ""
             self._containers[key] = name
         return name
-
-    def _executable(self, folder: Path) -> str | None:
-        try:
-            return str((folder / "exe").readlink())
-        except OSError:
-            return None
 
     def _python(self, key: Key, folder: Path, executable: str | None) -> str | None:
         if executable is None:
@@ -247,6 +313,13 @@ def _read(path: str) -> str:
         return os.read(descriptor, 4096).decode(errors="replace")
     finally:
         os.close(descriptor)
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - half of what Path.readlink costs, at every look
+    except OSError:
+        return None
 
 
 def _fields(status: str) -> dict[str, str]:

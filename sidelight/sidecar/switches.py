@@ -85,7 +85,7 @@ class Switches:
         self.turn("file", there)
 
     async def run(self) -> None:
-        """Look at the pause file every second."""
-        while True:
+        """Look at the pause file every second, if there is one to look for."""
+        while self._pause_file is not None:
             await asyncio.sleep(_LOOK_SECONDS)
             self.look()

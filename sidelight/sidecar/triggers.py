@@ -53,6 +53,11 @@ class Rules:
         return tuple(word for word, on in zip(WORDS, (*shown, self.ready, self.sigterm), strict=True) if on)
 
     @property
+    def tick_seconds(self) -> float:
+        """How often to look: a tenth of the shortest time that is measured, from one second to three."""
+        return min(3.0, max(1.0, min(self.over, self.growth_seconds) / 10))
+
+    @property
     def watches(self) -> bool:
         """Whether processes have to be looked at for it."""
         return bool(set(self.on) - {SIGTERM})

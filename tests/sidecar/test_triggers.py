@@ -177,5 +177,10 @@ def test_no_trigger_fires_twice_without_calm_between(shares: list[float]) -> Non
         assert min(means) < 0.8 * 0.8 + 1e-6
 
 
+def test_it_is_looked_often_enough_for_the_shortest_time_that_is_measured() -> None:
+    assert [Rules(over=over).tick_seconds for over in (1, 10, 20, 30, 3600)] == [1, 1, 2, 3, 3]
+    assert Rules(growth_seconds=5).tick_seconds == 1
+
+
 def test_every_word_is_a_label_that_needs_no_escape() -> None:
     assert all(word.isalpha() and word.islower() for word in WORDS)

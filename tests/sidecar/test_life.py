@@ -1,0 +1,108 @@
+"""A sidecar's life in a pod: before the service, after it, and beside a Job."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.running import eventually, running
+from tests.sidecar.collecting import FakeCollector, Reply
+from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+
+
+def words(sidecar: Sidecar) -> list[str]:
+    return [problem["error"] for problem in sidecar.get("/readyz")[1]["problems"]]
+
+
+def test_a_native_sidecar_starts_before_the_service_and_ends_after_it_with_all_windows_sent(
+    tmp_path: Path, start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    """An init container with restartPolicy Always: it is told to end when the service has ended."""
+    sidecar = start_sidecar("--match", str(tmp_path), "--window-seconds", "0.5")
+    assert sidecar.get("/livez") == (200, {"live": True})
+    eventually("it has looked", lambda: words(sidecar) == ["nothing_to_watch"])
+    target = start("grows", str(tmp_path))
+    eventually("it is sampled", lambda: len(collector.taken) >= 2)
+    assert sidecar.get("/readyz")[0] == 200
+    assert target.end() == -signal.SIGTERM
+    eventually("it is gone", lambda: sidecar.metric("processes") == 0)
+    assert sidecar.running.end() == 0
+    assert "windows_left=0" in sidecar.running.said()
+    last = collector.taken[-1]
+    assert last.duration_ns < 600_000_000
+    assert sum(window.duration_ns for window in collector.taken) > 0
+
+
+def test_a_sidecar_that_never_saw_a_service_ends_in_order(
+    start_sidecar: StartSidecar, tmp_path: Path
+) -> None:
+    sidecar = start_sidecar("--match", str(tmp_path / "nothing"))
+    eventually("it has looked", lambda: words(sidecar) == ["nothing_to_watch"])
+    assert sidecar.running.end() == 0
+
+
+def test_told_to_end_with_the_service_still_running_it_sends_the_window_that_is_open(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    """An ordinary container is told at the same time as the service, which may take long to end."""
+    target = start("spin")
+    sidecar = start_sidecar("--pid", str(target.pid), "--window-seconds", "60")
+    eventually("it is sampled", lambda: sidecar.metric("sessions") == 1)
+    assert collector.taken == []
+    assert sidecar.running.end() == 0
+    (window,) = collector.taken
+    assert window.quality.attempts > 0
+    assert target.alive()
+
+
+def test_a_collector_that_is_away_holds_up_no_end_longer_than_the_flush(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    collector.decide = lambda windows: Reply(503, {"error": "overloaded"}, {"Retry-After": "600"})
+    target = start("spin")
+    sidecar = start_sidecar("--pid", str(target.pid), "--flush-seconds", "1")
+    eventually("windows wait", lambda: sidecar.metric("spool_windows") >= 1)
+    assert sidecar.running.end() == 0
+    assert collector.taken == []
+    assert "windows_left=0" not in sidecar.running.said()
+
+
+@contextmanager
+def job(folder: Path, seconds: float) -> Iterator[str]:
+    """A shell that runs Python twice, one after the other, and ends."""
+    (folder / "job.py").write_text(
+        f"import time\nend = time.time() + {seconds}\nwhile time.time() < end: pass\n"
+    )
+    script = f"{sys.executable} {folder}/job.py; {sys.executable} {folder}/job.py"
+    with running(folder / "job.log", "sh", "-c", script) as shell:
+        yield str(shell.pid)
+
+
+def test_beside_a_job_a_sidecar_ends_by_itself_when_the_job_has(
+    tmp_path: Path, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    sidecar = start_sidecar("--match", f"{tmp_path}/job", "--exit-when-done-seconds", "2")
+    eventually("it waits for a first process", lambda: words(sidecar) == ["nothing_to_watch"])
+    with job(tmp_path, 2.0):
+        eventually("it ends", lambda: not sidecar.running.alive(), 60)
+    assert sidecar.running.process.returncode == 0
+    assert len({window.quality.pid for window in collector.taken}) == 2, "both of the job's processes"
+    assert "every process that was watched has ended" in sidecar.running.said()
+    assert "windows_left=0" in sidecar.running.said()
+
+
+@pytest.mark.parametrize("options", [(), ("--exit-when-done-seconds", "3600")])
+def test_otherwise_a_sidecar_waits_for_what_is_started_next(
+    options: tuple[str, ...], tmp_path: Path, start: Start, start_sidecar: StartSidecar
+) -> None:
+    sidecar = start_sidecar("--match", str(tmp_path), *options)
+    start("grows", str(tmp_path)).end()
+    start("grows", str(tmp_path)).end()
+    eventually("none is left", lambda: sidecar.metric("processes") == 0)
+    again = start("grows", str(tmp_path))
+    eventually("the next is watched", lambda: sidecar.get("/readyz")[1]["pids"] == [again.pid])
