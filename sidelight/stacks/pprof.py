@@ -18,6 +18,7 @@ from sidelight.stacks.frames import Frame, unescape
 _VARINT: Final = 0
 _BYTES: Final = 2
 _MASK: Final = (1 << 64) - 1
+_SHORT: Final = [bytes([value]) for value in range(0x80)]
 GZIP_LEVEL: Final = 6
 
 
@@ -44,7 +45,7 @@ def write_pprof(rows: Iterable[StateRow], about: About, *, period_ns: int) -> by
         body += _message(1, value_type)
     labels = {state: _label(texts, "state", state) for state in ("idle", "running", "gil")}
     for row in sorted(rows, key=lambda row: (tuple(row.frames), row.state)):
-        ids = b"".join(map(places.written_number, reversed(row.frames)))
+        ids = b"".join(map(places.__getitem__, reversed(row.frames)))
         values = _varint(row.samples) + _varint(row.ns)
         body += _message(2, _message(1, ids) + _message(2, values) + _message(3, labels[row.state]))
     body += _message(3, _number(1, 1) + _number(5, texts.number("python")) + _FLAGS)
@@ -78,24 +79,21 @@ class _Texts:
         return (_message(6, text.encode(errors="replace")) for text in self._numbers)
 
 
-class _Places:
-    """Locations, one for each function and line, and their functions."""
+class _Places(dict[str, bytes]):
+    """The number of each frame's location as it is written: one for each function and line."""
 
     def __init__(self, texts: _Texts) -> None:
+        super().__init__()
         self._texts = texts
-        self._locations: dict[str, bytes] = {}
         self._functions: dict[tuple[str, str], int] = {}
         self.written = bytearray()
 
-    def written_number(self, text: str) -> bytes:
-        """The number of a frame's location, as it is written."""
-        known = self._locations.get(text)
-        if known is None:
-            number = len(self._locations) + 1
-            known = self._locations[text] = _varint(number)
-            frame = Frame.parse(unescape(text))
-            line = _number(1, self._function(frame)) + _number(2, frame.line)
-            self.written += _message(4, _number(1, number) + _number(2, 1) + _message(4, line))
+    def __missing__(self, text: str) -> bytes:
+        number = len(self) + 1
+        known = self[text] = _varint(number)
+        frame = Frame.parse(unescape(text))
+        line = _number(1, self._function(frame)) + _number(2, frame.line)
+        self.written += _message(4, _number(1, number) + _number(2, 1) + _message(4, line))
         return known
 
     def _function(self, frame: Frame) -> int:
@@ -128,6 +126,8 @@ def _message(field: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
+    if 0 <= value < len(_SHORT):
+        return _SHORT[value]
     value &= _MASK
     written = bytearray()
     while value > 0x7F:

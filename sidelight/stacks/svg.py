@@ -48,7 +48,11 @@ def write_svg(
 
     Draws the `nodes` heaviest call paths and at most as many `(other)` boxes.
     """
-    tree, folded = prune(build([rows]), nodes)
+    return draw_svg(*prune(build([rows]), nodes), title, notes)
+
+
+def draw_svg(tree: Tree, folded: int, title: str, notes: Sequence[str] = ()) -> bytes:
+    """The flame graph of one side's tree, from which `folded` call paths became `(other)`."""
     boxes = list(_boxes(tree))
     root = boxes[0]
     timed = totals(tree, 0, "ns")[0] > 0

@@ -223,7 +223,7 @@ async def test_speedscope_can_have_the_heaviest_call_paths_alone(client: Client)
     assert json.loads(same)["profiles"][0]["weights"] == json.loads(whole)["profiles"][0]["weights"]
 
 
-@pytest.mark.parametrize("wanted", ["folded", "speedscope", "pprof", "svg"])
+@pytest.mark.parametrize("wanted", ["folded", "speedscope", "pprof"])
 async def test_an_export_may_have_as_many_frames_as_the_setting_says(wanted: str) -> None:
     frames = 3 * 2
     for most, status in ((frames, 200), (frames - 1, 413)):

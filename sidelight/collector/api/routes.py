@@ -352,7 +352,9 @@ class _Api:
         if wanted == "speedscope":
             few = min(nodes or limits.max_nodes, limits.max_nodes) if given.has("nodes") else None
             return partial(speedscope, kind=kind, pick=pick, lines=lines, most=most, nodes=few)
-        return partial(svg if wanted == "svg" else pprof, kind=kind, pick=pick, lines=lines, most=most)
+        if wanted == "svg":
+            return partial(svg, kind=kind, pick=pick, lines=lines)
+        return partial(pprof, kind=kind, pick=pick, lines=lines, most=most)
 
     def _offline(self) -> Template:
         if self._page is None:

@@ -31,8 +31,8 @@ from sidelight.stacks.page import write_page
 from sidelight.stacks.pprof import StateRow, write_pprof
 from sidelight.stacks.speedscope import write_speedscope
 from sidelight.stacks.spreadsheet import write_csv
-from sidelight.stacks.svg import write_svg
-from sidelight.stacks.tree import Row
+from sidelight.stacks.svg import DEFAULT_NODES, draw_svg
+from sidelight.stacks.tree import Row, Tree
 
 AnyRow = TypeVar("AnyRow", Row, StateRow)
 
@@ -118,15 +118,18 @@ def svg(
     *,
     lines: bool,
     name: str,
-    most: int,
     pick: Pick,
 ) -> Exported:
     """A flame graph that needs nothing but the file."""
     windows = choose(reading, sides[0])
     about = _about(reading, sides, [windows], kind, name, pick)
     weights = _weights(reading, windows, kind, pick)
-    found = _bounded(_weighed(reading, windows, weights, lines=lines), most)
-    return Exported(write_svg(found, name, about.notes()), about, basis([windows], kind, reading.unreadable))
+    made = drawn(reading, [(windows, weights)], lines=lines, most=DEFAULT_NODES)
+    reading.deadline.remaining()
+    times = [us * 1000 for us in made.microseconds[0]]
+    tree = Tree(made.names, made.level, made.name, made.samples, [times])
+    content = draw_svg(tree, made.dropped, name, about.notes())
+    return Exported(content, about, basis([windows], kind, reading.unreadable))
 
 
 def pprof(
