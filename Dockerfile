@@ -27,7 +27,7 @@ FROM ${PYTHON_IMAGE} AS python
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CERT=/etc/ssl/certs/ca-certificates.crt
 WORKDIR /src
 RUN python -m venv /build && python -m venv --without-pip /opt/sidelight
-COPY requirements requirements
+COPY requirements/build.txt requirements/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip install --quiet --require-hashes --requirement requirements/build.txt
 
@@ -39,6 +39,7 @@ COPY --from=ui /src/web/dist web/dist
 RUN /build/bin/python -m build --no-isolation --wheel --outdir /wheels .
 
 FROM python AS sidecar-environment
+COPY requirements/sidecar.txt requirements/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/sidecar.txt
 COPY --from=package /wheels /wheels
@@ -46,6 +47,7 @@ COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 
 FROM python AS collector-environment
+COPY requirements/collector.txt requirements/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/collector.txt
 # A third of it is for services and file systems that no collector speaks to.
