@@ -1,6 +1,6 @@
 """The clusters of the tests: `api` is a control plane on loopback alone, `node` one with a real kubelet."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -9,6 +9,18 @@ from tests.cluster.control import Where, start
 from tests.cluster.node import Node, folder_of_tests, sweep, why_not
 from tests.cluster.node import start as start_node
 from tests.cluster.programs import Programs, guarded
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what the pods said when a test on a node fails: they are gone afterwards."""
+    report = yield
+    node = getattr(item, "funcargs", {}).get("node")
+    if report.failed and isinstance(node, Node):
+        report.sections.append(("the cluster", node.told()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ BUILD_PACKAGES = ("gcc", "libc6-dev")
 
 SIDECAR, COLLECTOR = "localhost/sidelight-sidecar:test", "localhost/sidelight-collector:test"
 DEMO, PAUSE = "localhost/sidelight-demo:test", "localhost/pause:test"
+ALL = (PAUSE, DEMO, SIDECAR, COLLECTOR)
 BASE, BUILD_BASE = "localhost/base:test", "localhost/build-base:test"
 IGNORED = {"node_modules", "dist", "target", "test", "ui", "__pycache__"}
 
@@ -156,8 +157,8 @@ def pause() -> None:
     shutil.rmtree(with_program)
 
 
-def built() -> list[Path]:
-    """Archives of all images, built where they are missing or something they are made of has changed."""
+def built(names: Sequence[str] = ALL) -> list[Path]:
+    """Archives of images, built where they are missing or something they are made of has changed."""
     CACHE.mkdir(parents=True, exist_ok=True)
     ignore = (ROOT / ".dockerignore").read_text().splitlines()
     context = [ROOT / line[1:] for line in ignore if line.startswith("!")]
@@ -170,7 +171,7 @@ def built() -> list[Path]:
         COLLECTOR: (source, lambda: ours("collector", COLLECTOR)),
     }
     archives = []
-    for image, (key, make) in wanted.items():
+    for image, (key, make) in ((name, wanted[name]) for name in names):
         name = image.rpartition("/")[2].partition(":")[0]
         archive = CACHE / f"{name}-{key}.tar"
         if not archive.exists():

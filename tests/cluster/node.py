@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -27,6 +28,7 @@ from tests.cluster.place import Place
 from tests.cluster.programs import ROOT, Programs, eventually, started_at
 
 NODE = "node"
+SHIM = "containerd-shim-runc-v2"
 FOLDER = ROOT / ".tools" / "cluster"
 NEEDED = ("containerd", "runc", "ip", "nsenter", "unshare", "nft", "conntrack", "buildah", "debootstrap")
 
@@ -39,9 +41,16 @@ class Node(Api):
         self.place = place
         self.programs = programs
 
-    def ctr(self, *arguments: str | Path) -> str:
-        """What containerd's own client prints."""
-        return _ctr(self.programs.folder, *arguments)
+    def told(self) -> str:
+        """What the pods and our containers in them say, for the message of a failure."""
+        said = [self.try_kubectl("get", "pods", "-A", "-o", "wide").stdout]
+        said.append(self.try_kubectl("get", "events", "-A", "--sort-by=.lastTimestamp").stdout[-4000:])
+        for pod in self.get("/api/v1/pods")["items"]:
+            at, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            for container in [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]:
+                logs = ("logs", "-n", at, name, "-c", container["name"], "--tail=12")
+                said.append(f"{at}/{name} {container['name']}:\n{self.try_kubectl(*logs).stdout[-3000:]}")
+        return "\n".join(said)
 
 
 def why_not() -> str:
@@ -55,9 +64,9 @@ def why_not() -> str:
     return f"no namespaces of its own on this machine: {done.stderr.strip()}" if done.returncode else ""
 
 
-def start(folder: Path) -> Node:
+def start(folder: Path, wanted: Sequence[str] = images.ALL) -> Node:
     """Start a cluster with one node in a folder that `guarded` made, and wait until the node is ready."""
-    archives = images.built()
+    archives = images.built(wanted)
     programs = Programs(folder)
     place = places.make(folder)
     where = Where(place.node, 6443, place.services, place.first_service, place.enter, nodes=True)
@@ -86,17 +95,16 @@ def end(folder: Path) -> None:
     if not folder.exists():
         return
     programs = Programs(folder)
-    for name in ("kubelet", "kube-proxy", "dns"):
-        programs.end(name)
-    if place := places.of(folder):
-        _end_pods(folder, place)
+    programs.end("kubelet", 0)
     programs.end_all()
     _end_shims(folder)
+    if place := places.of(folder):
+        _end_pods(place)
     places.unmake(folder)
     shutil.rmtree(folder)
 
 
-def _end_pods(folder: Path, place: Place) -> None:
+def _end_pods(place: Place) -> None:
     def gone() -> bool:
         for pid in places.processes(place):
             try:
@@ -110,18 +118,22 @@ def _end_pods(folder: Path, place: Place) -> None:
 
 def _end_shims(folder: Path) -> None:
     """The shims of this containerd alone: they outlive it, and their command lines name its socket."""
-    socket = str(folder / "containerd.sock").encode()
-    shims = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"containerd-shim-runc-v2") and socket in words:
-            shims.append(int(path.parent.name))
+    socket = str(folder / "containerd.sock")
+    shims = [pid for pid, words in commands(SHIM) if socket in words]
     for pid in shims:
         os.kill(pid, signal.SIGKILL)
     eventually("the shims are gone", lambda: not any(started_at(pid) for pid in shims), 10)
+
+
+def commands(program: str) -> Iterator[tuple[int, list[str]]]:
+    """The processes of a program on this machine, with their command lines."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if words[0].endswith(program):
+            yield int(path.parent.name), words
 
 
 def _ctr(folder: Path, *arguments: str | Path) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.programs import eventually
+
 CGROUPS = Path("/sys/fs/cgroup")
 NETNS = Path("/run/netns")
+LEDGER = Path("/run/sidelight-cluster")
 SYSCTLS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -71,8 +76,7 @@ def make(folder: Path) -> Place:
     number = next(n for n in range(10, 250) if not any(word.startswith(f"172.31.{n}.") for word in taken))
     place = Place(name, number)
     (folder / "place").write_text(json.dumps({"name": name, "number": number}))
-    before = {key: value for key, value in _sysctls() if value}
-    (folder / "sysctls").write_text(json.dumps(before))
+    _remember(name)
     _run("ip", "netns", "add", name)
     _run("ip", "link", "add", name, "type", "veth", "peer", "name", "up0", "netns", name)
     _run("ip", "addr", "add", f"{place.host}/30", "dev", name)
@@ -85,7 +89,7 @@ def make(folder: Path) -> Place:
     for network in (place.pods, place.services):
         _run("ip", "route", "add", network, "via", place.node)
     _run(*place.enter, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-    for tree in _cgroup_trees():
+    for tree in trees():
         folder_of_tree = tree / name
         folder_of_tree.mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):
@@ -103,38 +107,67 @@ def unmake(folder: Path) -> None:
         subprocess.run(["umount", "-l", mount], check=False, stderr=subprocess.DEVNULL)
     subprocess.run(["ip", "link", "del", place.name], check=False, stderr=subprocess.DEVNULL)
     subprocess.run(["ip", "netns", "del", place.name], check=False, stderr=subprocess.DEVNULL)
-    for tree in _cgroup_trees():
+    for tree in trees():
         own = tree / place.name
         if own.is_dir():
             for path in sorted(own.rglob("*"), reverse=True):
                 if path.is_dir():
-                    path.rmdir()
+                    eventually(f"{path} is empty", lambda path=path: _removed(path), 10)
             own.rmdir()
-    for key, value in json.loads((folder / "sysctls").read_text()).items():
-        (Path("/proc/sys") / key).write_text(value)
+    _forget(place.name)
+
+
+def _remember(name: str) -> None:
+    """Keep the machine's settings as they are before the first cluster, of whoever it is."""
+    LEDGER.mkdir(exist_ok=True)
+    for path in LEDGER.iterdir():
+        if path.name != "before" and not (NETNS / path.name).exists():
+            path.unlink()
+    if not [path for path in LEDGER.iterdir() if path.name != "before"]:
+        (LEDGER / "before").write_text(json.dumps(dict(settings())))
+    (LEDGER / name).touch()
+
+
+def _forget(name: str) -> None:
+    """The last cluster to go puts them back."""
+    (LEDGER / name).unlink(missing_ok=True)
+    if LEDGER.exists() and [path.name for path in LEDGER.iterdir()] == ["before"]:
+        for key, value in json.loads((LEDGER / "before").read_text()).items():
+            (Path("/proc/sys") / key).write_text(value)
+        shutil.rmtree(LEDGER)
 
 
 def left(place: Place, folder: Path) -> list[str]:
     """What is still there of a place that was unmade: nothing, it is hoped."""
     routes = [line for line in _run("ip", "route").splitlines() if place.host in line or place.node in line]
-    cgroups = [str(tree / place.name) for tree in _cgroup_trees() if (tree / place.name).exists()]
+    cgroups = [str(tree / place.name) for tree in trees() if (tree / place.name).exists()]
     names = [str(path) for path in (NETNS / place.name, folder) if path.exists()]
     return [*routes, *cgroups, *names, *_mounts(folder)]
 
 
-def processes(place: Place) -> list[int]:
-    """The pids of all that runs in the node's cgroup: what its pods are made of."""
+def processes(place: Place, container: str = "") -> list[int]:
+    """The pids of all that runs in the node's cgroup, what its pods are made of; or in one container."""
     found = set()
-    for tree in _cgroup_trees():
-        for tasks in (tree / place.name).rglob("cgroup.procs"):
+    for tree in trees():
+        for path, _, files in os.walk(tree / place.name):
+            if "cgroup.procs" not in files or not path.endswith(container):
+                continue
             try:
-                found.update(map(int, tasks.read_text().split()))
+                found.update(map(int, Path(path, "cgroup.procs").read_text().split()))
             except OSError:
                 continue
     return sorted(found)
 
 
-def _cgroup_trees() -> Iterator[Path]:
+def _removed(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def trees() -> Iterator[Path]:
     """The roots of the controllers: one in a version 2, one each in a version 1."""
     if (CGROUPS / "cgroup.controllers").exists():
         yield CGROUPS
@@ -149,7 +182,8 @@ def _mounts(folder: Path) -> list[str]:
     return [path for path in (line.split()[1] for line in lines) if path.startswith(f"{folder}/")]
 
 
-def _sysctls() -> Iterator[tuple[str, str]]:
+def settings() -> Iterator[tuple[str, str]]:
+    """What the machine's settings are."""
     for key in SYSCTLS:
         try:
             yield key, (Path("/proc/sys") / key).read_text()

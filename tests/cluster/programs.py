@@ -110,10 +110,12 @@ class Programs:
             os.kill(pid, number)
 
     def end(self, name: str, seconds: float = 3.0) -> None:
-        """SIGTERM, and SIGKILL when that does not end it in time."""
+        """SIGTERM, and SIGKILL when that does not end it in time, or at once when there is no time."""
         for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, 10.0)):
             if self.pid(name) is None:
                 break
+            if not patience:
+                continue
             self.signal(name, number)
             deadline = time.monotonic() + patience
             while self.pid(name) is not None and time.monotonic() < deadline:
@@ -121,8 +123,9 @@ class Programs:
         (self.pids / name).unlink(missing_ok=True)
 
     def end_all(self) -> None:
+        """SIGKILL for all of them, the latest first: nothing that they would put in order is kept."""
         for name in self.names():
-            self.end(name)
+            self.end(name, 0)
 
 
 def remove(folder: Path) -> None:
