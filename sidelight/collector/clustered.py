@@ -85,7 +85,7 @@ def clustered(
 
 def guarded(guard: Guard, attacher: Attacher, shelf: Shelf) -> Guard:
     """The guard, which lets in sidecars that were attached too."""
-    return replace(guard, pods=OneTime(shelf, guard.pods)) if attacher.on else guard
+    return replace(guard, attached=OneTime(shelf)) if attacher.on else guard
 
 
 def opened_cluster(settings: Settings) -> Cluster | None:

@@ -17,7 +17,7 @@ from aiohttp.typedefs import Middleware
 
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.readers import Reader, Readers
-from sidelight.collector.writers import Writer
+from sidelight.collector.writers import ONE_TIME, Writer
 from sidelight.settings import BadSetting
 from sidelight.stacks.errors import Reason, SidelightError
 
@@ -154,6 +154,8 @@ class Guard:
     tokens: Tokens = field(default_factory=Tokens)
     readers: Readers = field(default_factory=Readers)
     pods: Pods | None = None
+    attached: Pods | None = None
+    """Tells the same of one-time tokens, which count as such even where anybody may write."""
 
     async def admit(self, access: Access, request: web.Request) -> None:
         """Let a request go on as whoever asks. Raises SidelightError when it may not."""
@@ -164,6 +166,8 @@ class Guard:
             request[_READER] = self._reader(access, request, authorization)
 
     async def _writer(self, authorization: str) -> Writer | None:
+        if self.attached is not None and bearer(authorization).startswith(ONE_TIME):
+            return await self.attached.writer(bearer(authorization))
         if self.tokens.allow(Access.WRITE, authorization):
             return None
         if self.pods is not None and (token := bearer(authorization)):

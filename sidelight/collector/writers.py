@@ -14,6 +14,9 @@ from typing import Final
 from sidelight.stacks.errors import BadLabel, Reason, SidelightError
 from sidelight.stacks.labels import Labels
 
+ONE_TIME: Final = "slat_"
+"""What the tokens of sidecars begin with that were attached for one capture."""
+
 
 class NotKnown(SidelightError):
     """The cluster does not vouch for the token."""

@@ -16,7 +16,7 @@ from sidelight.collector.captures.capture import Attached, Capture, Claim, Rules
 from sidelight.collector.captures.keeping import decode, encode
 from sidelight.collector.captures.onetime import OneTime, attached_name, issue
 from sidelight.collector.captures.shelf import Shelf, new_id
-from sidelight.collector.door import Tokens
+from sidelight.collector.door import Guard, Tokens
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.writers import AttachedWriter, NotKnown, NotYours
 from sidelight.stacks.errors import BadLabel
@@ -124,7 +124,7 @@ def ticket(store: MemoryStore, until_unix: float) -> tuple[str, str, str]:
 async def test_a_one_time_token_is_good_for_one_pod_and_one_capture() -> None:
     store = MemoryStore()
     capture_id, agent, token = ticket(store, time.time() + 60)
-    writer = await OneTime(Shelf(store), None).writer(token)
+    writer = await OneTime(Shelf(store)).writer(token)
     assert isinstance(writer, AttachedWriter)
     assert (writer.namespace, writer.pod, writer.service, writer.capture) == ("ns", "p-1", "shop", capture_id)
     assert writer.bound({"service": "shop"})["capture"] == capture_id
@@ -136,6 +136,14 @@ async def test_a_one_time_token_is_good_for_one_pod_and_one_capture() -> None:
         writer.agent("another")
 
 
+async def test_a_one_time_token_counts_as_such_where_anybody_may_write() -> None:
+    store = MemoryStore()
+    _, _, token = ticket(store, time.time() + 60)
+    guard = Guard(Tokens(), attached=OneTime(Shelf(store)))
+    assert isinstance(await guard._writer(f"Bearer {token}"), AttachedWriter)
+    assert await guard._writer("Bearer of a file") is None
+
+
 async def test_a_token_that_is_old_changed_or_of_no_capture_is_refused() -> None:
     store = MemoryStore()
     shelf = Shelf(store)
@@ -145,7 +153,7 @@ async def test_a_token_that_is_old_changed_or_of_no_capture_is_refused() -> None
     last = "A" if token[-1] != "A" else "B"
     for bad in (old, gone, token[:-1] + last, token[:-1], "slat_", "other"):
         with pytest.raises(NotKnown):
-            await OneTime(shelf, None).writer(bad)
+            await OneTime(shelf).writer(bad)
 
 
 async def test_a_token_reads_nothing_and_starts_nothing(serving: Serve) -> None:

@@ -24,10 +24,8 @@ from typing import Final
 
 from sidelight.collector.captures.capture import Attached, Capture
 from sidelight.collector.captures.shelf import NoCapture, Shelf
-from sidelight.collector.door import Pods
-from sidelight.collector.writers import AttachedWriter, NotKnown, Writer
+from sidelight.collector.writers import ONE_TIME, AttachedWriter, NotKnown, Writer
 
-PREFIX: Final = "slat_"
 KEPT_SECONDS: Final = 5.0
 KEPT: Final = 1000
 READS: Final = 4
@@ -37,25 +35,20 @@ _TOKEN: Final = re.compile(r"slat_(c_[0-9A-HJKMNP-TV-Z]{26})\.([0-9A-HJKMNP-TV-Z
 def issue(capture_id: str, agent: str) -> tuple[str, str]:
     """A new token for a sidecar of this name, and what is kept of its secret."""
     secret = token_urlsafe(32)
-    return f"{PREFIX}{capture_id}.{agent}.{secret}", _hashed(secret)
+    return f"{ONE_TIME}{capture_id}.{agent}.{secret}", _hashed(secret)
 
 
 class OneTime:
-    """Tells whose a one-time token is; any other is left to `pods`, where there is a cluster to ask."""
+    """Tells whose a one-time token is."""
 
-    def __init__(self, shelf: Shelf, pods: Pods | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, shelf: Shelf, clock: Callable[[], float] = time.time) -> None:
         self._shelf = shelf
-        self._pods = pods
         self._clock = clock
         self._reads = asyncio.Semaphore(READS)
         self._kept: OrderedDict[str, tuple[float, Capture]] = OrderedDict()
 
     async def writer(self, token: str) -> Writer:
-        """Who sends with this token. Raises NotKnown, StoreError, and what `pods` raises."""
-        if not token.startswith(PREFIX):
-            if self._pods is None:
-                raise NotKnown("the token is not known", hint="docs/identity.md says who may send.")
-            return await self._pods.writer(token)
+        """Who sends with this token. Raises NotKnown and StoreError."""
         found = _TOKEN.fullmatch(token)
         if found is None:
             raise _refused("it is not whole")
