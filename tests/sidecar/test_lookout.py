@@ -70,6 +70,19 @@ def test_a_sidecar_that_samples_when_asked_ships_what_was_just_before_a_trigger_
     assert before[-1].start_ns < min(w.start_ns for w in collector.taken if w.period_ns == 2_000_000)
 
 
+def test_the_command_is_told_to_sample_faster_as_well(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    target = start("spin")
+    start_sidecar("--pid", str(target.pid), "--mode", "command", *CPU)
+    fast = eventually("it is looked at closer", lambda: triggered(collector), 60)
+    assert fast[0].period_ns == 2_000_000
+    end = fast[0].start_ns + 1_500_000_000
+    after = lambda: [window for window in collector.taken if window.start_ns > end]  # noqa: E731
+    eventually("it is sampled as before", lambda: any(w.period_ns == 10_000_000 for w in after()), 60)
+    assert {window.period_ns for window in ordinary(collector)} == {10_000_000}
+
+
 def test_without_anything_in_memory_a_trigger_samples_all_the_same_and_then_lets_go(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -120,6 +121,45 @@ def test_a_process_that_has_changed_its_user_is_not_dumpable(
     wrapper = user(65534, "--bounding-set", "-all")
     problem = refused(start_sidecar("--pid", str(process.pid), "--spool-dir", spool, wrapper=wrapper))
     assert problem["lacks"] == Lack.NOT_DUMPABLE
+
+
+CAPABLE = struct.pack("<5I", 0x02000001, 1 << 19, 0, 0, 0)
+"""SYS_PTRACE, permitted and effective, as `setcap` writes it (struct vfs_cap_data of capabilities(7))."""
+ASK = """
+import sys
+from sidelight.sidecar.permissions import lack_of, own_rights, target_of
+mine = own_rights()
+print("has it" if mine.sys_ptrace else lack_of(mine, target_of(int(sys.argv[1]))))
+"""
+
+
+@needs_root
+@pytest.mark.skipif(
+    not Path("/usr/bin/python3.11").exists(), reason="needs Debian's Python, which any user may run"
+)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--no-new-privs", "sh", "-c", 'exec "$@"', "sh"], Lack.FILE_CAPABILITY),
+        (["--no-new-privs"], "has it"),
+        (["sh", "-c", 'exec "$@"', "sh"], "has it"),
+    ],
+)
+def test_a_capability_of_the_interpreters_file_is_not_taken_on_where_privileges_may_not_grow(
+    options: list[str], said: str, spool: str, start: Start
+) -> None:
+    """As with `allowPrivilegeEscalation: false`: only of what a container's runtime starts itself, not of
+    what a shell starts."""
+    process = start("spin", wrapper=user(OTHERS))
+    interpreter = Path(spool).parent / "python"
+    shutil.copy("/usr/bin/python3.11", interpreter)
+    interpreter.chmod(0o755)
+    os.setxattr(interpreter, "security.capability", CAPABLE)
+    ids = ["setpriv", "--reuid", str(OURS), "--regid", str(OURS), "--clear-groups", *options]
+    command = [*ids, str(interpreter), "-c", ASK, str(process.pid)]
+    found = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == said, done.stderr
 
 
 SECCOMP = """
