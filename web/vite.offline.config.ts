@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { inline } from "./build/inline.ts";
-import { JSX } from "./build/jsx.ts";
+import { JSX, PREACT } from "./build/jsx.ts";
+import { order } from "./build/order.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -12,6 +13,7 @@ export default defineConfig({
   publicDir: false,
   resolve: {
     alias: [
+      PREACT,
       { find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") },
       { find: /^.*\/lines\.tsx$/, replacement: here("src/offline/lines.tsx") },
     ],
@@ -25,5 +27,5 @@ export default defineConfig({
     cssCodeSplit: false,
     rollupOptions: { input: here("offline.html") },
   },
-  plugins: [inline(here("node_modules"))],
+  plugins: [order(), inline()],
 });

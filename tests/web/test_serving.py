@@ -20,6 +20,14 @@ from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import BEFORE, send, windows
 
+MOST_SCRIPT_BYTES = 80_000
+"""What all scripts of the pages may weigh together, compressed with gzip as they are served."""
+GONE = {
+    "error": "not_found",
+    "message": "there is no file",
+    "hint": "Load the page again: the UI was rebuilt.",
+}
+
 
 def fetch(url: str, **headers: str) -> tuple[bytes, dict[str, str]]:
     request = urllib.request.Request(url, headers=headers)
@@ -50,7 +58,36 @@ def test_hashed_files_are_kept_for_ever_and_sent_compressed(shop: str) -> None:
     assert headers["Content-Type"].startswith("text/javascript")
     smaller, headers = fetch(shop + script[1], **{"Accept-Encoding": "br"})
     assert headers["Content-Encoding"] == "br"
-    assert len(smaller) < 80_000 < len(plain)
+    assert len(smaller) < MOST_SCRIPT_BYTES < len(plain)
+
+
+def test_all_scripts_of_the_pages_are_within_their_budget() -> None:
+    built = ui.find()
+    assert built
+    scripts = [path for path in built.assets.values() if path.suffix == ".js"]
+    sizes = {path.name: path.with_name(f"{path.name}.gz").stat().st_size for path in scripts}
+    assert 0 < sum(sizes.values()) <= MOST_SCRIPT_BYTES, sizes
+
+
+def test_what_few_visits_need_is_loaded_where_it_is_shown(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    loaded = "performance.getEntriesByType('resource').filter(({ name }) => /words-.*json/.test(name)).length"
+    assert page.evaluate(loaded) == 0
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog").get_by_text("walk the frames")).to_be_visible()
+    assert page.evaluate(loaded) == 1
+
+
+def test_words_that_do_not_come_are_asked_for_again(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/settings", expected="status of 404")
+    page.route("**/words-*.json", lambda route: route.fulfill(status=404, json=GONE))
+    page.reload()
+    keyboard = page.get_by_role("region", name="Keyboard")
+    expect(keyboard).to_contain_text("Load the page again")
+    page.unroute("**/words-*.json")
+    keyboard.get_by_role("button", name="Try again").click()
+    expect(keyboard.get_by_text("walk the frames")).to_be_visible()
 
 
 def test_only_built_files_can_be_named(shop: str) -> None:

@@ -5,7 +5,7 @@ import { gzipAsync } from "@gfx/zopfli";
 import type { Plugin } from "vite";
 
 /** Whose code the pages are made of, apart from our own. */
-const SHIPPED = ["preact", "speedscope"];
+const SHIPPED = ["speedscope"];
 const COMPRESSED = new Set([".js", ".css", ".svg", ".wasm", ".json"]);
 
 /**
@@ -27,7 +27,7 @@ export function finish(modules: string, out: string): Plugin {
   };
 }
 
-export function licence(modules: string, name: string): string {
+function licence(modules: string, name: string): string {
   const { version } = JSON.parse(readFileSync(join(modules, name, "package.json"), "utf8")) as { version: string };
   return `${name} ${version}\n\n${readFileSync(join(modules, name, "LICENSE"), "utf8")}`;
 }

@@ -1,13 +1,9 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
-import { licence } from "./finish.ts";
-
-/** Whose code the page is made of, apart from our own. */
-const SHIPPED = ["preact"];
 
 /** Puts the script and the style of a page into it, allowed by their hashes and nothing else, and says its size. */
-export function inline(modules: string): Plugin {
+export function inline(): Plugin {
   return {
     name: "sidelight-inline",
     apply: "build",
@@ -29,15 +25,13 @@ export function inline(modules: string): Plugin {
         "default-src 'none'", `script-src ${hash(script)}`, `style-src ${hash(style)}`, "img-src data:", "base-uri 'none'", "form-action 'none'",
         "require-trusted-types-for 'script'", "trusted-types 'none'",
       ].join("; ");
-      const licences = SHIPPED.map((name) => licence(modules, name)).join("\n").replaceAll("--", "\u2010\u2010");
       const whole = page
         .replace(/\s*<script type="module"[^>]*><\/script>/, "")
         .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
         .replace("<!--policy-->", () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)
         .replace("</head>", () => `<style>${style}</style>\n  </head>`)
         // Behind the profile, so that it is there when the script runs.
-        .replace("</body>", () => `<script type="module">${script}</script>\n  </body>`)
-        .replace("</html>", () => `</html>\n<!--\n${licences}\n-->`);
+        .replace("</body>", () => `<script type="module">${script}</script>\n  </body>`);
       this.emitFile({ type: "asset", fileName: "offline.html", source: whole });
       this.info(`offline.html: ${(gzipSync(whole, { level: 9 }).length / 1000).toFixed(1)} kB compressed with gzip`);
     },

@@ -51,22 +51,9 @@ const contenders: Record<string, Contender> = {
       get wheel() { return host.querySelector("canvas") as Element; },
     };
   },
-  "@grafana/flamegraph": (root) => {
-    const { names, level, name, total, self } = rows(root);
-    const field = (key: string, type: FieldType, values: unknown[]) => ({ name: key, type, values });
-    const data = new MutableDataFrame({
-      fields: [
-        field("label", FieldType.string, name.map((at) => names[at])), field("level", FieldType.number, level),
-        field("value", FieldType.number, total), field("self", FieldType.number, self),
-      ],
-    });
-    const theme = createTheme({ colors: { mode: "light" } });
-    const canvas = () => host.querySelector("canvas");
-    return {
-      paint: () => createRoot(host).render(createElement(FlameGraph, { data, getTheme: () => theme, showFlameGraphOnly: true, disableCollapsing: true })),
-      shows: () => inked(canvas()),
-    };
-  },
+  "@grafana/flamegraph": (root) => grafana(root, { showFlameGraphOnly: true, disableCollapsing: true }),
+  // As those who embed it get it: with its header, the table beside the graph, and alike neighbours collapsed.
+  "@grafana/flamegraph, whole": (root) => grafana(root, {}),
   "d3-flame-graph": (root) => {
     const chart = flamegraph().width(1200).transitionDuration(0);
     return {
@@ -86,6 +73,23 @@ const contenders: Record<string, Contender> = {
     };
   },
 };
+
+/** Grafana's component, drawn once its graph has ink. */
+function grafana(root: Node, props: { showFlameGraphOnly?: boolean; disableCollapsing?: boolean }): Bench {
+  const { names, level, name, total, self } = rows(root);
+  const field = (key: string, type: FieldType, values: unknown[]) => ({ name: key, type, values });
+  const data = new MutableDataFrame({
+    fields: [
+      field("label", FieldType.string, name.map((at) => names[at])), field("level", FieldType.number, level),
+      field("value", FieldType.number, total), field("self", FieldType.number, self),
+    ],
+  });
+  const theme = createTheme({ colors: { mode: "light" } });
+  return {
+    paint: () => createRoot(host).render(createElement(FlameGraph, { data, getTheme: () => theme, ...props })),
+    shows: () => inked(host.querySelector("canvas[data-testid=flameGraph]")),
+  };
+}
 
 /** Whether something was drawn near the top left. */
 function inked(canvas: HTMLCanvasElement | null): boolean {

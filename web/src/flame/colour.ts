@@ -47,6 +47,7 @@ export const heatColour = (part: number): Rgb => HEAT[Math.round(Math.sqrt(Math.
 const HUES = [12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334];
 
 export const NEUTRAL: Rgb = 0xc9ccd3;
+const NEUTRAL_ON_DARK: Rgb = 0x3f4552;
 const MORE: Rgb = 0xe06b00;
 const LESS: Rgb = 0x1f74c4;
 
@@ -65,6 +66,9 @@ export function inkOn(fill: Rgb): "#000" | "#fff" {
   });
   return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.1791 ? "#000" : "#fff";
 }
+
+/** A fill on a ground: what did not change stands back on a dark one too. */
+export const onGround = (fill: Rgb, ground: Rgb): Rgb => (fill === NEUTRAL && inkOn(ground) === "#fff" ? NEUTRAL_ON_DARK : fill);
 
 export const css = (colour: Rgb): string => `#${colour.toString(16).padStart(6, "0")}`;
 

@@ -1,4 +1,4 @@
-import { css, inkOn, mix, pixelOf, type Rgb } from "./colour.ts";
+import { css, inkOn, mix, onGround, pixelOf, type Rgb } from "./colour.ts";
 import { boxOf, type Boxes } from "./layout.ts";
 
 export const ROW_PIXELS = 20;
@@ -68,7 +68,8 @@ export class Inks {
     const known = faded ? this.faded : this.full;
     const found = known.get(fill);
     if (found) return found;
-    const shown = faded ? mix(fill, this.background, FADING) : fill;
+    const seen = onGround(fill, this.background);
+    const shown = faded ? mix(seen, this.background, FADING) : seen;
     const made = { fill: css(shown), pixel: pixelOf(shown), ink: inkOn(shown) };
     known.set(fill, made);
     return made;

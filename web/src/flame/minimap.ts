@@ -1,4 +1,4 @@
-import { mix, pixelOf, type Rgb } from "./colour.ts";
+import { mix, onGround, pixelOf, type Rgb } from "./colour.ts";
 import { FADING, Raster } from "./draw.ts";
 import { Layout, type Range } from "./layout.ts";
 import { zoomed } from "./camera.ts";
@@ -69,11 +69,15 @@ export class Minimap {
     element.setAttribute("aria-valuetext", `${digits(width)} % of the width, from ${digits(left)} % to ${digits(left + width)} %`);
   }
 
-  /** Paints the tree unless it is there already. */
-  paint(picture: Picture, layout: Layout, width: number, ratio: number, background: Rgb): void {
+  /** What paints the tree; null where it is there already, or on its way. */
+  painter(picture: Picture, layout: Layout, width: number, ratio: number, background: Rgb): (() => void) | null {
     const wanted = [picture.tree, picture.total, picture.look, picture.hit, width, ratio, background];
-    if (wanted.every((each, at) => each === this.painted[at])) return;
+    if (wanted.every((each, at) => each === this.painted[at])) return null;
     this.painted = wanted;
+    return () => this.paint(picture, layout, width, ratio, background);
+  }
+
+  private paint(picture: Picture, layout: Layout, width: number, ratio: number, background: Rgb): void {
     const across = Math.round(width * ratio);
     const down = Math.round(MINIMAP_PIXELS * ratio);
     this.canvas.width = across;
@@ -89,7 +93,7 @@ export class Minimap {
     const row = down / boxes.rows;
     for (let i = 0; i < boxes.count; i++) {
       const node = boxes.node[i];
-      const { fill } = picture.look(node);
+      const fill = onGround(picture.look(node).fill, background);
       const colour = pixelOf(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADING) : fill);
       const left = Math.round(boxes.x[i]);
       const right = Math.max(Math.round(boxes.x[i] + boxes.width[i]), left + 1);

@@ -40,11 +40,13 @@ export function added(tree: Tree, divisor: readonly number[], columns: readonly 
   const sides = tree.self.length;
   const all = columns.map((self) => totals(tree.level, self));
   const us = all.slice(0, sides);
+  let samples: readonly Float64Array[] | null = null;
   return {
     tree,
     shape: shapeOf(tree.level),
     us,
-    samples: tree.samples.map((self) => totals(tree.level, self)),
+    // No picture of one side is drawn from them.
+    get samples() { return (samples ??= tree.samples.map((self) => totals(tree.level, self))); },
     total: meanOf(us, divisor),
     divisor,
     ...(all.length > sides && { states: statesOf(all, sides) }),

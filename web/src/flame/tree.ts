@@ -46,16 +46,16 @@ export function treeOf(wire: WireTree): Tree {
   const byState = wire.sides.flatMap(({ self_us_by_state: states }) => states ?? []);
   return {
     names: wire.names,
-    level: Int32Array.from(wire.level),
-    name: Int32Array.from(wire.name),
-    self: wire.sides.map((side) => Float64Array.from(side.self_us)),
-    samples: wire.sides.map((side) => Float64Array.from(side.self_samples)),
+    level: new Int32Array(wire.level),
+    name: new Int32Array(wire.name),
+    self: wire.sides.map((side) => new Float64Array(side.self_us)),
+    samples: wire.sides.map((side) => new Float64Array(side.self_samples)),
     ...(byState.length === wire.sides.length && { states: byState.map(statesOf) }),
   };
 }
 
 const statesOf = ({ idle, running, gil }: Readonly<Record<keyof States, readonly number[]>>): States =>
-  ({ idle: Float64Array.from(idle), running: Float64Array.from(running), gil: Float64Array.from(gil) });
+  ({ idle: new Float64Array(idle), running: new Float64Array(running), gil: new Float64Array(gil) });
 
 export function shapeOf(level: Int32Array): Shape {
   const count = level.length;

@@ -74,7 +74,11 @@ export class FlameView {
     this.canvas.addEventListener("focus", () => this.request());
     this.canvas.addEventListener("blur", () => this.request());
     this.forget = camera.listen((smooth) => this.aim(smooth));
-    this.watch = new ResizeObserver(() => this.resize());
+    // It also tells the size that there was to begin with.
+    this.watch = new ResizeObserver(() => {
+      const { width, height, ratio } = this.size;
+      if (width !== this.scroller.clientWidth || height !== this.scroller.clientHeight || ratio !== (window.devicePixelRatio || 1)) this.resize();
+    });
     this.watch.observe(this.scroller);
   }
 
@@ -89,7 +93,8 @@ export class FlameView {
     if (other) this.hovered = -1;
     if (moved && !other && this.placed) this.aim(true);
     this.resize();
-    if (moved) this.reveal(picture.focus);
+    // To read how far it has scrolled would lay the page out once more.
+    if (moved && (before || picture.focus > 0)) this.reveal(picture.focus);
   }
 
   /** Selects a frame from outside (search, the other side) and brings it into view. */
@@ -236,22 +241,29 @@ export class FlameView {
     const top = scroller.scrollTop;
     draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, inks, raster });
     this.canvas.dataset.drawn = String(placed.count);
-    this.overview(picture, layout, top, inks.background);
+    this.overview(picture, layout);
   }
 
-  /** The minimap, where the whole is not in view. */
-  private overview(picture: Picture, layout: Layout, top: number, background: Rgb): void {
-    const { size, minimap } = this;
+  /** The minimap, where the whole is not in view. Its picture of another tree comes after that of the graph. */
+  private overview(picture: Picture, layout: Layout): void {
+    const { size, minimap, scroller, colours } = this;
     const range = this.target();
     const total = picture.total[0];
     const tall = this.rows * ROW_PIXELS;
     const whole = range.span <= 0 || range.span >= total;
-    if (whole && tall <= size.height) {
+    if (!colours || (whole && tall <= size.height)) {
       minimap.show(null);
       return;
     }
-    minimap.paint(picture, layout, size.width, size.ratio, background);
+    const paint = minimap.painter(picture, layout, size.width, size.ratio, colours.inks.background);
+    if (paint) {
+      requestAnimationFrame(() => setTimeout(() => {
+        paint();
+        if (this.picture && this.layout) this.overview(this.picture, this.layout);
+      }));
+    }
     // Zoomed in, frames show that are too narrow for the strip and may lie deeper.
+    const top = scroller.scrollTop;
     const rows = Math.max(minimap.rows * ROW_PIXELS, top + size.height);
     minimap.show({ range: range.span > 0 ? range : { from: 0, span: total }, total, top: top / rows, height: size.height / rows });
   }

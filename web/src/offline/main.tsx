@@ -7,7 +7,6 @@ import { notices } from "../notices.ts";
 import { count } from "../numbers.ts";
 import { BasisLine, Notices, Segments } from "../parts/basics.tsx";
 import { Copying } from "../parts/copying.tsx";
-import { KEYS } from "../parts/help.tsx";
 import { Lensed } from "../parts/lensed.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { apart } from "../selectors.ts";
@@ -16,6 +15,7 @@ import { theme } from "../theme.ts";
 import { rangeName } from "../times.ts";
 import type { ProfileType, ViewName } from "../url.ts";
 import { normWords, verdict } from "../verdict.ts";
+import { keys } from "../words.json";
 import { begin, change, followHistory, place } from "./location.ts";
 import "../styles/tokens.css";
 import "../styles/page.css";
@@ -84,7 +84,7 @@ function Page({ about, flame }: Carried) {
           : <Lensed answer={flame} names={two ? names : [""]} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
-          <dl class="keys">{KEYS.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
+          <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
         </details>
       </main>
       <Copying />

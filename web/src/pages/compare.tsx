@@ -37,11 +37,11 @@ function Compared({ turn }: { turn: number }) {
     <>
       <div class="heading">
         <h1>Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
+        <div class="controls"><TypePicker /><Filters range={range} /></div>
         <Link to={onPage(here, "depth", { focus: here.focus })} class="button">Stack depth of A and B</Link>
         {answered && <ExportsOfTwo sides={answered} question={question} name={here.service} />}
         <Share question={question} answered={answered} />
       </div>
-      <div class="controls"><TypePicker /><Filters range={range} /></div>
       <SidePickers range={range} answered={answered} />
       <Show asked={asked} what="the comparison">{(answer) => <Difference answer={answer} current={asked.current} />}</Show>
     </>

@@ -7,6 +7,7 @@ import { Facts, Segments, Show } from "../parts/basics.tsx";
 import { KeySwitch, KeyTable } from "../parts/help.tsx";
 import { zoned } from "../times.ts";
 import type { Theme } from "../url.ts";
+import { useWords } from "../words.ts";
 
 /** How the pages look, what this collector is, every key, and how to read the numbers. */
 export function Settings() {
@@ -29,7 +30,7 @@ export function Settings() {
         <section class="card" aria-labelledby="keyboard"><h2 id="keyboard">Keyboard</h2><KeyTable /></section>
         <section class="card" aria-labelledby="numbers">
           <h2 id="numbers">How to read the numbers</h2>
-          <Facts of={NUMBERS} class="facts" />
+          <Show asked={useWords()} what="the words">{({ numbers }) => <Facts of={numbers} class="facts" />}</Show>
         </section>
         <section class="card" aria-labelledby="more">
           <h2 id="more">More</h2>
@@ -56,17 +57,3 @@ function State({ answer }: { answer: StatusAnswer }) {
   ];
   return <Facts of={facts} class="facts" />;
 }
-
-const NUMBERS: readonly (readonly [string, string])[] = [
-  ["Sample", "One look at one thread: which functions it was in, and whether it held the GIL, ran otherwise, or waited."],
-  ["Time", "Samples × sampling period. 1,000 samples at 100 Hz are 10 seconds of threads, not of a clock on the wall."],
-  ["CPU, wall, GIL", "Samples on a CPU; all samples, those that wait included; samples that held the interpreter's lock."],
-  ["Self, total", "Time in a function itself; time in it and all that it called. A recursive function counts once per stack."],
-  ["Rate", "Seconds per pod-second: how many cores (or threads) a pod keeps busy. It does not change with the number of pods or the length of a range."],
-  ["Share", "Part of a side's own total. It changes when anything else does."],
-  ["Wider in a comparison", "Takes more time. That can be slower or called more often: a profile cannot tell."],
-  ["Noise", "n samples are uncertain by √n. Grey differences are within twice of that; more samples make the grey smaller."],
-  ["Coverage", "The part of the watched time in which looks gave stacks. Rates are divided by it."],
-  ["(truncated)", "The middle of a stack that was deeper than the sidecar reads."],
-  ["(other)", "Call paths too small to be drawn or kept one by one, summed up, so that every total stays right."],
-];

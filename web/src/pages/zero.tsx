@@ -1,13 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Asked } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import { epoch, type StatusAnswer } from "../api/answers.ts";
 import { usePolled, type Agent, type AgentsAnswer } from "../api/captures.ts";
 import { change, place, PREFIX } from "../location.ts";
 import { count, plural } from "../numbers.ts";
-import { Segments, Trouble } from "../parts/basics.tsx";
+import { Segments, Show, Trouble } from "../parts/basics.tsx";
 import { CopyButton } from "../parts/copying.tsx";
 import { rangeOf } from "../parts/range.tsx";
 import { ago, rangeName, zoned } from "../times.ts";
+import { useWords, type Words } from "../words.ts";
 
 const SECONDS = 3;
 
@@ -17,6 +19,7 @@ export function ZeroProfiles({ arrived }: { arrived: () => void }) {
   const agents = usePolled<AgentsAnswer>(apiUrl("agents"), SECONDS);
   const acknowledged = status.answer?.windows_acknowledged ?? 0;
   useEffect(() => { if (status.came > 0) arrived(); }, [status.came]);
+  const words = useWords();
   if (status.failure?.kind === "final") return <Trouble failure={status.failure} again={status.again} />;
   const answer = status.answer;
   const range = rangeOf(place.value);
@@ -29,16 +32,16 @@ export function ZeroProfiles({ arrived }: { arrived: () => void }) {
       <Checks answer={answer} agents={agents.answer?.agents ?? []} away={status.failure !== null} />
       <p class="quiet">This page looks again every {SECONDS} seconds and shows services by itself.</p>
       <h3>1 · Profile a service</h3>
-      <Commands />
+      <Commands words={words} />
       <h3>2 · Or send what py-spy recorded</h3>
-      <Command text={`py-spy record -f raw -r 100 -d 30 -o /tmp/profile.folded --pid PID && curl --data-binary @/tmp/profile.folded -H 'Content-Type: text/plain' '${address()}/api/v1/windows?service=my-service&version=1.0&rate=100'`} />
+      <Show asked={words} what="the command">{({ send }) => <Command text={addressed(send)} />}</Show>
       <h3>3 · Or open demo data: four services, profiled and compared, on your machine</h3>
       <Command text="sidelight demo" />
     </section>
   );
 }
 
-const address = () => window.location.origin + PREFIX.slice(0, -1);
+const addressed = (text: string) => text.replaceAll("{collector}", window.location.origin + PREFIX.slice(0, -1));
 
 /** What must be up for a profile to arrive, in the order in which it does. */
 function Checks({ answer, agents, away }: { answer: StatusAnswer | null; agents: readonly Agent[]; away: boolean }) {
@@ -70,26 +73,15 @@ function Check({ ok, text }: { ok: boolean; text: string }) {
 type Where = "local" | "kubectl" | "helm";
 
 /** How to begin, for where the service runs. */
-function Commands() {
+function Commands({ words }: { words: Asked<Words> }) {
   const [where, choose] = useState<Where>("local");
-  const collector = address();
-  const told: Record<Where, { text: string; words: string }> = {
-    local: { text: `sidelight sidecar --collector ${collector} --match myapp --service my-service --version 1.0`, words: "Finds running Python processes by their command line; nothing is restarted." },
-    kubectl: {
-      text: `kubectl debug POD --image=REGISTRY/sidelight-sidecar --target=CONTAINER --profile=sysadmin -- sidelight sidecar --collector ${collector} --all --service my-service --version 1.0`,
-      words: "Profiles one pod that runs, until it ends, from a container beside it. The address must be the collector's as pods reach it.",
-    },
-    helm: {
-      text: `# values.yaml of the service's chart, with the chart "sidelight" as a dependency\nsidelight:\n  collector:\n    enabled: false\n  sidecar:\n    collector: ${collector}\n# its pod: shareProcessNamespace: true, and below containers and volumes\n{{- include "sidelight.sidecar" (dict "root" . "service" "my-service" "version" .Values.image.tag) | nindent 8 }}\n{{- include "sidelight.sidecar.volumes" . | nindent 8 }}`,
-      words: "Profiles every pod of a service from then on. The address must be the collector's as pods reach it.",
-    },
-  };
   return (
     <>
       <Segments<Where> label="Where the service runs" value={where} choose={choose}
         options={[["local", "On this machine"], ["kubectl", "One pod, with kubectl"], ["helm", "In its Helm chart"]]} />
-      <p class="quiet">{told[where].words}</p>
-      <Command text={told[where].text} />
+      <Show asked={words} what="the commands">
+        {({ begin }) => <><p class="quiet">{begin[where].words}</p><Command text={addressed(begin[where].text)} /></>}
+      </Show>
     </>
   );
 }
