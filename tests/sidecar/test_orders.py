@@ -427,7 +427,7 @@ def test_a_process_that_may_not_be_read_is_told_with_what_to_grant(
     target = start("unprivileged")
     options = ("--trigger-only", "--pid", str(target.pid))
     sidecar = start_sidecar(*options, url=orders.url, wrapper=WITHOUT)
-    problem = f"not allowed to read the memory of process {target.pid}"
+    problem = f"not allowed to read the memory of process {target.pid}, which runs as user 65534"
     eventually("it says why not", lambda: orders.polls and orders.polls[-1]["problem"] == problem)
     told = orders.polls[-1]
     assert not told["ready"]
