@@ -258,7 +258,7 @@ class Attacher:
             return NotAttached(
                 f"pods of {wish.service} without a sidecar run in {', '.join(elsewhere[:5])}, where none may "
                 "be attached",
-                hint="Add it to the collector's --attach-namespaces (the chart's attach.namespaces).",
+                hint="Add it to the collector's --attach-namespaces (the chart's kubernetes.namespaces).",
             )
         if pods and wish.container:
             known = sorted({name for pod in pods for name in pod.containers})
@@ -285,7 +285,7 @@ def _off() -> NotAttached:
     return NotAttached(
         "sidecars are not attached here",
         hint="Start the collector with --kubernetes, --attach-image, --attach-namespaces and "
-        "--attach-collector; the chart's attach.enabled=true does.",
+        "--attach-collector; the chart's kubernetes.attach=true does.",
     )
 
 
