@@ -47,5 +47,15 @@
 {{- if and (not .serviceAccount.create) (not .serviceAccount.name) }}
 {{- fail "collector.serviceAccount.name: name the service account, for none is created" }}
 {{- end }}
+{{- $own := and $.Values.injector.enabled $.Values.sidecar.serviceAccountToken.enabled (not $.Values.sidecar.tokenSecret) (not .auth.allowAnonymousWrites) }}
+{{- if and $own (not $.Values.kubernetes.identity) }}
+{{- fail "sidecar.tokenSecret: without kubernetes.identity no pod's own token is taken; name a Secret with a token that may write" }}
+{{- end }}
+{{- if and $own (ne $.Values.kubernetes.audience $.Values.sidecar.serviceAccountToken.audience) }}
+{{- fail "sidecar.serviceAccountToken.audience: the collector takes tokens for kubernetes.audience alone; give both the same" }}
+{{- end }}
+{{- if and $.Values.kubernetes.discovery (gt (len $.Values.kubernetes.namespaces) 20) }}
+{{- fail "kubernetes.namespaces: at most 20 are watched one by one; leave it empty, or set kubernetes.discovery to false" }}
+{{- end }}
 {{- end }}
 {{- end }}
