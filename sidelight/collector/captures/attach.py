@@ -139,7 +139,7 @@ def refused(error: ClusterError, place: Place) -> Trouble:
         return Trouble(
             "denied",
             f"the collector may not {error.verb} {error.resource} in the namespace {place.namespace}",
-            "The chart's kubernetes.attach=true gives it; or by hand: "
+            "The chart's kubernetes.attachNamespaces gives it; or by hand: "
             f"kubectl create role sidelight-attach{scope} --verb=get,patch "
             "--resource=pods,pods/ephemeralcontainers && "
             f"kubectl create rolebinding sidelight-attach{scope} --role=sidelight-attach "

@@ -54,6 +54,9 @@
 {{- if and $own (ne $.Values.kubernetes.audience $.Values.sidecar.serviceAccountToken.audience) }}
 {{- fail "sidecar.serviceAccountToken.audience: the collector takes tokens for kubernetes.audience alone; give both the same" }}
 {{- end }}
+{{- if and $.Values.kubernetes.attach (not (or $.Values.kubernetes.attachNamespaces $.Values.kubernetes.namespaces)) }}
+{{- fail "kubernetes.attachNamespaces: name the namespaces whose pods may get a container with SYS_PTRACE; [\"*\"] is all" }}
+{{- end }}
 {{- if and $.Values.kubernetes.discovery (gt (len $.Values.kubernetes.namespaces) 20) }}
 {{- fail "kubernetes.namespaces: at most 20 are watched one by one; leave it empty, or set kubernetes.discovery to false" }}
 {{- end }}

@@ -105,7 +105,7 @@ spec:
         - name: SIDELIGHT_ATTACH_IMAGE
           value: {{ include "sidelight.image" (dict "image" $root.Values.sidecar.image "chart" $root.Chart) | quote }}
         - name: SIDELIGHT_ATTACH_NAMESPACES
-          value: {{ join "," .namespaces | default "*" | quote }}
+          value: {{ join "," (.attachNamespaces | default .namespaces) | quote }}
         - name: SIDELIGHT_ATTACH_COLLECTOR
           value: {{ include "sidelight.collector.url" $root | quote }}
         {{- end }}
