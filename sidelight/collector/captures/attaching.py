@@ -258,7 +258,7 @@ class Attacher:
             return NotAttached(
                 f"pods of {wish.service} without a sidecar run in {', '.join(elsewhere[:5])}, where none may "
                 "be attached",
-                hint="Add it to the collector's --attach-namespaces (the chart's kubernetes.attachNamespaces).",
+                hint="Add it to --attach-namespaces (the chart's kubernetes.attachNamespaces).",
             )
         if pods and wish.container:
             known = sorted({name for pod in pods for name in pod.containers})
