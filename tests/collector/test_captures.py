@@ -303,7 +303,7 @@ def test_the_doctor_knows_what_belongs_to_captures() -> None:
 
 
 def test_golden_captures_are_read_by_every_later_version() -> None:
-    golden = Path(__file__).parent / "golden" / "capture-1.json"
+    golden = Path(__file__).parents[1] / "golden" / "formats" / "capture-1.json"
     capture = decode("golden", golden.read_bytes())
     assert capture.claims[0].labels["pod"] == "shop-1"
     assert capture.ended is not None

@@ -41,7 +41,7 @@ from tests.collector.test_query_blocks import compacted, fleet, near
 from tests.running import S3Server
 
 NewStore = Callable[[], tuple[str, S3Store]]
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def test_both_sides_of_a_comparison_by_thread_stand_on_the_same_time() -> None:
 
 
 def test_segments_written_without_these_columns_are_added_to_those_with_them(tmp_path: Path) -> None:
-    golden = Path(__file__).parent / "golden"
+    golden = Path(__file__).parents[1] / "golden" / "formats"
     for name in ("store-1", "store-1-stops"):
         copytree(golden / name, tmp_path / "store", dirs_exist_ok=True)
     store: ObjectStore = DirectoryStore(tmp_path / "store")

@@ -23,7 +23,7 @@ from sidelight.stacks.counts import Counts, ProfileType
 from sidelight.stacks.window import decode, encode
 from tests.collector.storing import asked, question, stored
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 
 def test_windows_of_format_1_are_read() -> None:

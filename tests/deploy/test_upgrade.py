@@ -10,7 +10,7 @@ import pytest
 
 from tests import running
 
-GOLDEN = Path(__file__).resolve().parents[1] / "collector" / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 SENT = sorted(GOLDEN.glob("window-*.folded"))
 DAYS = "36500"
 AGES = (

@@ -15,7 +15,7 @@ from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, click
 from tests.web.profiles import AFTER, BEFORE, send, windows
 
-GOLDEN = Path(__file__).parent.parent / "collector" / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 
 def given(page: Page) -> dict[str, list[str]]:
