@@ -9,6 +9,7 @@ from sidelight.cluster import words
 from sidelight.injector.decide import MIRROR, Decision, Place, decide
 from sidelight.injector.recipe import Recipe
 from sidelight.injector.skips import MAX_SENTENCE, Why
+from sidelight.sidecar import settings
 from tests.injector.patching import patched
 
 Json = dict[str, Any]
@@ -117,6 +118,45 @@ def test_annotations_are_settings_of_the_sidecar(after):
     }.items()
 
 
+def test_annotations_set_triggers_of_one_pod(after):
+    wishes = {
+        words.TRIGGER_CPU_PERCENT: "80",
+        words.TRIGGER_THROTTLED_PERCENT: "25",
+        words.TRIGGER_RSS_GROWTH: "50%",
+        words.TRIGGER_READY: "true",
+        words.TRIGGER_SIGTERM: "true",
+        words.TRIGGER_RATE: "200",
+        words.TRIGGER_SECONDS: "20",
+    }
+    made, decision = after(pod(annotations=wishes))
+    assert decision.injected
+    assert decision.warnings == ()
+    assert {name: value for name, value in variables(made).items() if "TRIGGER" in name} == {
+        "SIDELIGHT_TRIGGER_CPU_PERCENT": "80",
+        "SIDELIGHT_TRIGGER_THROTTLED_PERCENT": "25",
+        "SIDELIGHT_TRIGGER_RSS_GROWTH": "50%",
+        "SIDELIGHT_TRIGGER_READY": "true",
+        "SIDELIGHT_TRIGGER_SIGTERM": "true",
+        "SIDELIGHT_TRIGGER_RATE": "200",
+        "SIDELIGHT_TRIGGER_SECONDS": "20",
+    }
+
+
+def test_a_pod_can_be_without_a_trigger_of_the_cluster(sidecar_json):
+    told = json.loads(sidecar_json)
+    told["container"]["env"] += [
+        {"name": "SIDELIGHT_TRIGGER_CPU_PERCENT", "value": "80"},
+        {"name": "SIDELIGHT_TRIGGER_READY", "value": "true"},
+    ]
+    before = pod(annotations={words.TRIGGER_CPU_PERCENT: "", words.TRIGGER_READY: "false"})
+    made = patched(before, decide(before, ASKED, Recipe.parse(json.dumps(told))).patch)
+    container = sidecar_of(made)
+    environ = {one["name"]: str(one.get("value", "field")) for one in container["env"]}
+    triggers = settings.parse(container["args"][1:], environ).triggers
+    assert triggers.cpu is None
+    assert not triggers.ready
+
+
 def test_a_pattern_takes_the_place_of_everything(after):
     made, _ = after(pod(annotations={words.MATCH: "gunicorn: worker"}))
     assert sidecar_of(made)["args"] == ["sidecar"]
@@ -222,6 +262,15 @@ def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(aft
         ),
         (pod(annotations={words.RATE: "fast"}), ASKED, Why.BAD_ANNOTATION, "SIDELIGHT_RATE"),
         (pod(annotations={words.RATE: "5000"}), ASKED, Why.BAD_ANNOTATION, "--rate must be from 1 to 1000"),
+        (
+            pod(annotations={words.TRIGGER_CPU_PERCENT: "101"}),
+            ASKED,
+            Why.BAD_ANNOTATION,
+            "--trigger-cpu-percent",
+        ),
+        (pod(annotations={words.TRIGGER_RSS_GROWTH: "much"}), ASKED, Why.BAD_ANNOTATION, "RSS_GROWTH"),
+        (pod(annotations={words.TRIGGER_READY: "soon"}), ASKED, Why.BAD_ANNOTATION, "neither true nor false"),
+        (pod(annotations={words.TRIGGER_RATE: "1"}), ASKED, Why.BAD_ANNOTATION, "from --rate to 1000"),
         (pod(annotations={words.MATCH: "("}), ASKED, Why.BAD_ANNOTATION, "not a regular expression"),
         (pod(annotations={words.TRIGGER_ONLY: "maybe"}), ASKED, Why.BAD_ANNOTATION, "neither true nor false"),
         (
