@@ -47,6 +47,7 @@ class Door:
                 settings.kubernetes_grace_seconds,
                 settings.kubernetes_tokens,
                 settings.kubernetes_reviews,
+                namespaces=frozenset(settings.kubernetes_namespaces),
             )
             self._reviews = Reviews(Cluster.open(settings.kubernetes), rules, metrics)
         self.guard = Guard(tokens, known_readers(settings), self._reviews)

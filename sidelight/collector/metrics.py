@@ -72,7 +72,7 @@ class Metrics:
         )
         self.identity_degraded = self._gauge(
             "sidelight_identity_degraded",
-            "1 while tokens cannot be reviewed, or pods of some namespace may not be read.",
+            "1 while tokens cannot be reviewed, or pods that are to be asked for may not be read.",
             ("what",),
         )
         self.segments_written = self._counter("sidelight_segments_written", "Segments made durable.")

@@ -45,7 +45,10 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ReviewRules:
-    """How long and how many tokens are remembered, and how many are reviewed at once, or wait for it."""
+    """How long and how many tokens are remembered, and how many are reviewed at once, or wait for it.
+
+    Pods outside `namespaces` are not read; where it is empty, all are.
+    """
 
     audience: str = "sidelight"
     token_seconds: float = 300.0
@@ -54,6 +57,11 @@ class ReviewRules:
     tokens: int = 20_000
     at_once: int = 8
     waiting: int = 1000
+    namespaces: frozenset[str] = frozenset()
+
+    def reads(self, namespace: str) -> bool:
+        """Whether pods of a namespace are to be read."""
+        return not self.namespaces or namespace in self.namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +164,7 @@ class Reviews:
 
     def _allowed(self) -> tuple[bool, bool]:
         reviews = self._cluster.may("create", "tokenreviews", group="authentication.k8s.io")
-        return reviews, self._cluster.may("get", "pods")
+        return reviews, all(self._cluster.may("get", "pods", one) for one in self._rules.namespaces or ("",))
 
     def _begin(self, key: bytes, token: str, expires: float, known: _Known | None) -> asyncio.Future[Writer]:
         if len(self._flights) >= self._rules.waiting:
@@ -182,7 +190,7 @@ class Reviews:
         if not (review.service_account and review.pod):
             raise WithoutPod(review.username)
         writer = Writer(review.namespace, review.pod, review.pod_uid, review.node)
-        if self._clock() < self._denied.get(writer.namespace, 0.0):
+        if not self._rules.reads(writer.namespace) or self._clock() < self._denied.get(writer.namespace, 0.0):
             return writer
         try:
             pod = self._cluster.get(f"/api/v1/namespaces/{writer.namespace}/pods/{writer.pod}")

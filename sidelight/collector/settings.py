@@ -135,6 +135,12 @@ class Settings:
         metavar="WHERE",
     )
     kubernetes_audience: str = setting(AUDIENCE, "whom the tokens of sidecars are meant for")
+    kubernetes_namespaces: tuple[str, ...] = setting(
+        (),
+        "ask only for pods of this namespace what they are called; may be repeated; none: of all",
+        read=namespace,
+        metavar="NAMESPACE",
+    )
     kubernetes_token_seconds: float = setting(
         300.0, "how long a token that was reviewed is believed before it is again", read=positive
     )

@@ -83,7 +83,8 @@ class Writer:
         if "service" not in filled:
             raise BadLabel(
                 "the label `service` is missing, and the collector may not read pods to fill it in",
-                hint="Name the service (SIDELIGHT_SERVICE), or allow the collector to get pods.",
+                hint="Name the service (SIDELIGHT_SERVICE), or allow the collector to get pods "
+                "of this namespace (--kubernetes-namespaces leaves it out, where that is given).",
             )
         return filled
 

@@ -275,6 +275,31 @@ def test_without_leave_to_read_pods_the_service_is_what_the_sidecar_says_and_tha
     assert collector.windows() == [{"pod": "shop-1", "namespace": team, "service": "checkout", "version": ""}]
 
 
+def test_pods_of_namespaces_that_are_left_out_are_not_read_and_nothing_is_wrong_with_that(
+    api: Api, begin: Any, team: str
+) -> None:
+    """The account may read pods of no namespace: who is asked for is told of, who is left out is not."""
+    token = pod(api, team, "shop-1")
+    outside = begin(REVIEWS, "--kubernetes-namespaces", "elsewhere")
+    assert outside.send(token, service="checkout").status == 200
+    assert outside.send(token, service="checkout", pod="other").refusal == (403, "wrong_pod")
+    nameless = outside.send(token)
+    assert nameless.refusal == (422, "bad_label")
+    assert "--kubernetes-namespaces" in nameless.json["hint"]
+    assert outside.ask("GET", "/readyz").text == "ok\n"
+    assert outside.metric('sidelight_identity_degraded{what="pods"}') == 0
+    inside = begin(REVIEWS, "--kubernetes-namespaces", team)
+    assert inside.send(token, service="checkout").status == 200
+    assert "what sidecars say" in inside.ask("GET", "/readyz").text
+    assert inside.metric('sidelight_identity_degraded{what="pods"}') == 1
+
+
+def test_pods_of_namespaces_that_are_named_are_read(api: Api, begin: Any, team: str) -> None:
+    collector = begin(REVIEWS, PODS, "--kubernetes-namespaces", team)
+    assert collector.send(pod(api, team, "shop-1")).status == 200
+    assert [one["service"] for one in collector.windows()] == ["shop"]
+
+
 def test_without_leave_to_review_tokens_pods_wait_and_go_on_once_it_is_given(
     api: Api, begin: Any, team: str
 ) -> None:

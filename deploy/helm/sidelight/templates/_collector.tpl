@@ -94,6 +94,10 @@ spec:
         - name: SIDELIGHT_KUBERNETES_AUDIENCE
           value: {{ $root.Values.kubernetes.audience | quote }}
         {{- with $root.Values.kubernetes }}
+        {{- if .namespaces }}
+        - name: SIDELIGHT_KUBERNETES_NAMESPACES
+          value: {{ join "," .namespaces | quote }}
+        {{- end }}
         {{- if not .discovery }}
         - name: SIDELIGHT_DISCOVERY
           value: "false"
@@ -337,6 +341,6 @@ capture: {{ . }}
 {{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
     "allow_anonymous_writes" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
     "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
-    "kubernetes" "kubernetes_audience" "discovery" "discovery_namespaces"
+    "kubernetes" "kubernetes_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
     "attach_image" "attach_namespaces" "attach_collector" | toJson }}
 {{- end }}
