@@ -192,7 +192,9 @@ class Guard:
             return SidelightError(
                 "nobody may start captures here: anybody who reaches this address could",
                 reason=Reason.FORBIDDEN,
-                hint="Give it --capture-tokens-file or --read-tokens-file, or let it listen on 127.0.0.1.",
+                hint="Give it --capture-tokens-file or --read-tokens-file, for sidelight capture "
+                "--token-file, or let it listen on 127.0.0.1. A browser sends no token: for these pages it "
+                "takes a proxy that says who reads (--read-proxy-header; collector.auth.proxy of the chart).",
             )
         user = self.readers.proxy.user
         if request is not None and user and request.headers.get(user):

@@ -194,7 +194,19 @@ def test_who_may_not_start_captures_is_told_what_to_use(
     expect(page.get_by_role("alert")).to_contain_text(
         "Only those with a token may start and end captures here."
     )
+    expect(page.get_by_role("alert")).to_contain_text("--token-file, or a proxy that adds one")
     expect(page.get_by_text("None is kept.")).to_be_visible()
+
+
+def test_where_nobody_may_start_captures_the_page_says_what_the_browser_needs(
+    serve: Serve, open_page: Open
+) -> None:
+    served = serve("--listen", "0.0.0.0:0", "--allow-anonymous-writes")
+    page = open_page(f"{served.url}/captures", expected="403")
+    start(page, Service="shop")
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("nobody may start captures here")
+    expect(told).to_contain_text("A browser sends no token: for these pages it takes a proxy")
 
 
 def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(

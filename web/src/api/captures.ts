@@ -84,7 +84,7 @@ export async function send<Answer>(method: "POST" | "DELETE", url: string, body?
   }
   if (response.status === 401) {
     throw new Failure("unauthorized", "Only those with a token may start and end captures here.",
-      "A browser sends none by itself: use sidelight capture --token-file, or the proxy that signs you in.");
+      "A browser sends none by itself: use sidelight capture --token-file, or a proxy that adds one (or signs you in, without --capture-tokens-file).");
   }
   if (!response.ok) throw await failureOf(response);
   return response.status === 204 ? null : ((await response.json()) as Answer);
