@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,6 +74,7 @@ def store(node: Node) -> Iterator[Store]:
     eventually("the S3 server listens", answers)
     yield Store(f"http://{address}", buckets / "sidelight" / "profiles")
     node.programs.end("s3")
+    shutil.rmtree(buckets)
 
 
 def values(**more: Json) -> Json:

@@ -266,7 +266,7 @@ def _attach(node: Node, namespace: str, pod: str, name: str, capabilities: dict)
 
 
 def test_the_network_policy_is_taken_and_is_about_the_collector(node, release):
-    """That it is there, not that it is kept: the bridge of this node enforces no policy."""
+    """That it is there; that it is kept is what test_node_policy.py shows."""
     path = f"/apis/networking.k8s.io/v1/namespaces/{release.namespace}/networkpolicies/sidelight-collector"
     policy = node.get(path)["spec"]
     [pod] = _collectors(node, release)
