@@ -19,6 +19,12 @@ READINESS = (
     Reason.OVERLOADED,
     Reason.COLLECTOR_UNREACHABLE,
     Reason.UNAUTHORIZED,
+    Reason.NO_POD,
+    Reason.WRONG_NAMESPACE,
+    Reason.WRONG_POD,
+    Reason.WRONG_SERVICE,
+    Reason.CLUSTER_UNAVAILABLE,
+    Reason.CLUSTER_DENIED,
     Reason.SPOOL_UNWRITABLE,
 )
 """Every word that /readyz may show as `error`; docs/sidecar.md has a section for each."""
