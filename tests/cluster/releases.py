@@ -11,7 +11,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -221,14 +221,10 @@ def running_pods(node: Node, namespace: str, name: str) -> list[Json]:
 
 
 def kill(node: Node, pod: Json, container: str) -> None:
-    """SIGKILL for the first process of a container, as the kernel does it when memory ends."""
+    """SIGKILL for the processes of a container, as the kernel does it when memory ends."""
     status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
     pids = places.processes(node.place, status["containerID"].rpartition("/")[2])
-    [first] = [pid for pid in pids if _first(pid)]
-    os.kill(first, signal.SIGKILL)
-
-
-def _first(pid: int) -> bool:
-    """Whether a process is number 1 of its PID namespace."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return status.partition("NSpid:")[2].split("\n")[0].split()[-1] == "1"
+    assert pids
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

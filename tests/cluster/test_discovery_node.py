@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -12,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cluster import images
-from tests.cluster import place as places
 from tests.cluster.node import Node
 from tests.cluster.programs import eventually
-from tests.cluster.releases import running_pods
+from tests.cluster.releases import kill, running_pods
 from tests.cluster.test_discovery import APPS, CORE, Collector, collector, granted
 
 BUSY = "import time\ndef serve():\n  while True: sum(range(10**5)); time.sleep(.02)\nserve()"
@@ -122,10 +118,10 @@ def test_a_sidecar_that_is_killed_is_dead_until_it_runs_again_and_rollouts_are_o
     standing(watching, namespace, "checkout", "profiled")
     first = eventually("the first rollout is marked", lambda: complete("1"), 30, 0.2)
     (pod,) = running_pods(node, namespace, "checkout")
-    kill(node, pod)
+    kill(node, pod, "sidelight")
     eventually("it runs again", lambda: restarts(node, namespace) == 1, 30, 0.1)
     (pod,) = running_pods(node, namespace, "checkout")
-    kill(node, pod)
+    kill(node, pod, "sidelight")
     # The kubelet waits before it starts it a second time.
     dead = standing(watching, namespace, "checkout", "dead")
     assert "does not run" in dead["list"][0]["problem"]
@@ -144,16 +140,6 @@ def test_a_sidecar_that_is_killed_is_dead_until_it_runs_again_and_rollouts_are_o
         if one["metadata"]["name"].startswith("checkout-")
     }
     assert [first["started"], second["started"]] == [made["1"], made["2"]]
-
-
-def kill(node: Node, pod: dict[str, Any]) -> None:
-    """SIGKILL for the sidecar's processes, as the kernel does it when memory ends; none is number 1 here."""
-    [sidecar] = [one for one in pod["status"]["containerStatuses"] if one["name"] == "sidelight"]
-    pids = list(places.processes(node.place, sidecar["containerID"].rpartition("/")[2]))
-    assert pids
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def restarts(node: Node, namespace: str) -> int:
