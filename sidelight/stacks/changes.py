@@ -19,14 +19,20 @@ from sidelight.stacks.counts import ProfileType
 
 
 class Direction(StrEnum):
-    """How B differs from A. Of a side that was not watched nothing follows: `unknown`."""
+    """How B differs from A. Of a side that was not watched nothing follows: `unknown`.
+
+    `unclear` is said where too little was seen to tell, `incomparable` where sides were taken so differently
+    that a difference would say nothing: `sidelight.verdicts` tells both, this module neither.
+    """
 
     SAME = "same"
     MORE = "more"
     LESS = "less"
     NEW = "new"
     GONE = "gone"
+    UNCLEAR = "unclear"
     UNKNOWN = "unknown"
+    INCOMPARABLE = "incomparable"
 
 
 @dataclass(frozen=True, slots=True)

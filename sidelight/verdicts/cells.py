@@ -1,0 +1,130 @@
+"""A side of a comparison, cut into cells: rows are pods, columns are blocks of time.
+
+Pods and stretches of time are what a comparison has to learn from: how far they differ among themselves says
+how far two sides differ by luck. So a side is kept as an array of shape (P, T), P rows of pods by T blocks of
+equal length, of how long was watched in each, and beside it one of the same shape for each thing that is
+compared, its seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.verdicts.slowness import frequencies, slowness
+
+F64 = NDArray[np.float64]
+
+ROWS: Final = 16
+"""More pods than these share rows, so that a thousand pods take no more memory."""
+BLOCKS: Final = 16
+"""Into so many blocks a range is cut, where its windows are short enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What was watched of one side: pod-seconds (or requests) in each of (P, T) cells.
+
+    `pods` names the pods of each row, `seconds` is the length of a block. A cell that nobody watched is 0.
+    """
+
+    watched: F64
+    pods: tuple[tuple[str, ...], ...]
+    seconds: float
+
+    @property
+    def whole(self) -> float:
+        return float(self.watched.sum())
+
+    @property
+    def rows(self) -> int:
+        """The rows in which something was watched."""
+        return int((self.watched.sum(1) > 0).sum())
+
+    @property
+    def blocks(self) -> int:
+        """The blocks in which something was watched."""
+        return int((self.watched.sum(0) > 0).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Two sides, and how they are compared: the same for every quantity of one comparison.
+
+    `same_time`: a column of A and the same of B had the same load (a canary, the same hours of other days).
+    `same_pods`: a row of A and the same of B are the same pods. `frequencies`: of how many cosines the
+    passing of time is judged. `slowness`: by how much the variance in time is raised because load changes
+    slowly beside the range. `alpha`: the level that is spent at this look. `detect`: the relative change one
+    wants to see.
+    """
+
+    a: Side
+    b: Side
+    same_time: bool
+    same_pods: bool
+    frequencies: int
+    slowness: float
+    alpha: float
+    detect: float
+
+
+def design(
+    a: Side,
+    b: Side,
+    whole_a: F64,
+    whole_b: F64,
+    *,
+    same_time: bool = False,
+    same_pods: bool = False,
+    alpha: float = 0.05,
+    look: int = 1,
+    detect: float = 0.05,
+) -> Design:
+    """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly load
+    changes.
+
+    Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
+    """
+    for side, whole in ((a, whole_a), (b, whole_b)):
+        if side.watched.shape != whole.shape or len(side.pods) != len(side.watched):
+            raise ValueError(
+                f"a side of {side.watched.shape} cells and {len(side.pods)} rows has {whole.shape} sums"
+            )
+    if same_time and a.watched.shape[1] != b.watched.shape[1]:
+        raise ValueError("sides of the same time have as many blocks")
+    if same_pods and a.watched.shape[0] != b.watched.shape[0]:
+        raise ValueError("sides of the same pods have as many rows")
+    series = [residuals(side, whole).sum(0) for side, whole in ((a, whole_a), (b, whole_b))]
+    if same_time:
+        series = [series[1] - series[0]]
+    count = frequencies([len(one) for one in series])
+    return Design(a, b, same_time, same_pods, count, slowness(series, count), spent(alpha, look), detect)
+
+
+def spent(alpha: float, look: int) -> float:
+    """What of `alpha` the k-th look spends: alpha/(k(k+1)) adds up to alpha over any number of looks."""
+    return alpha / (look * (look + 1))
+
+
+def residuals(side: Side, cells: F64) -> F64:
+    """What each cell adds to the error of the rate, relative to it: (P, T), their sum is 0."""
+    whole, seconds = side.whole, float(cells.sum())
+    if whole <= 0 or seconds <= 0:
+        return np.zeros_like(side.watched)
+    relative: F64 = cells / seconds - side.watched / whole
+    return relative
+
+
+def row_of(namespace: str, pod: str, rows: int = ROWS) -> int:
+    """The row that a pod shares where there are more pods than rows: the same in every question."""
+    name = f"{namespace}/{pod}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % rows
+
+
+def blocks_of(range_seconds: float, window_seconds: float) -> int:
+    """Into how many blocks a range is cut, of windows (or rollups) so long: none is shorter than a window."""
+    return max(1, min(BLOCKS, int(range_seconds // window_seconds)))
