@@ -138,7 +138,7 @@ class Compaction:
         rules: Rules,
         *,
         interval_seconds: float,
-        leases: Leases | None = None,
+        leases: Leases[date] | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -246,14 +246,14 @@ def check_asked(request: web.Request) -> None:
 def access_of(method: str, route: str) -> Access:
     """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise.
 
-    Captures are started and ended by people, and what is put below them comes from those who write.
+    Captures and alerts are started and ended by people; what is put below captures comes from who writes.
     Links tell what somebody looked at, so they are for readers, who also may make them.
     """
     if route.startswith("/l/") or route == "/api/v1/links":
         return Access.READ
     if not route.startswith("/api/"):
         return Access.OPEN
-    if route.startswith("/api/v1/captures") and method in ("POST", "DELETE"):
+    if route.startswith(("/api/v1/captures", "/api/v1/deploys")) and method in ("POST", "DELETE"):
         return Access.CAPTURE
     return Access.READ if method in ("GET", "HEAD", "OPTIONS") else Access.WRITE
 

@@ -34,6 +34,7 @@ from sidelight.collector.captures.shelf import Shelf
 from sidelight.collector.clustered import clustered, guarded, opened_cluster
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
+from sidelight.collector.deploys.made import made as made_deploys
 from sidelight.collector.door import Tokens
 from sidelight.collector.flusher import Flusher
 from sidelight.collector.identity import Door, known_readers, known_tokens
@@ -199,6 +200,7 @@ async def serve(
     )
     lease_seconds = settings.compact_lease_seconds
     shelf = Shelf(store)
+    deploys = made_deploys(settings, store, engine, metrics, stop)
     compaction = Compaction(
         store,
         metrics,
@@ -212,7 +214,9 @@ async def serve(
         policy=retention_policy(settings),
         interval_seconds=settings.retention_interval_seconds,
         revisit=compaction.revisit,
-        expire=lambda now, stopped: shelf.expire(now, settings.capture_retention_days, stopped),
+        expire=lambda now, stopped: (
+            shelf.expire(now, settings.capture_retention_days, stopped) + deploys.expire(now, stopped)
+        ),
     )
     captures = capture_routes(settings, engine, shelf, metrics)
     around = clustered(settings, store, engine, captures, metrics, opened_cluster(settings))
@@ -231,6 +235,7 @@ async def serve(
                 rolled=around.rolled,
             ),
             *around.routes,
+            *deploys.routes,
             *(captures.routes() if settings.captures else captures_off()),
             *links.routes(kept_links, link_rules, settings.path_prefix),
             *ui.routes(settings.path_prefix, pages),
@@ -278,6 +283,10 @@ async def serve(
             if tends and settings.link_days:
                 sweeping = links.sweep(kept_links, stop, settings.retention_interval_seconds)
                 roots.create_task(outlive(stop, "links", sweeping), name="delete links whose time is over")
+            if tends and deploys.watch:
+                roots.create_task(
+                    outlive(stop, "deploys", deploys.watch.run(stop)), name="compare new versions of services"
+                )
             if serves:
                 roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
                 roots.create_task(door.look(), name="look at what the cluster allows")
@@ -307,6 +316,7 @@ async def serve(
         door.close()
         engine.close()
         shelf.close()
+        deploys.shelf.close()
         if disk:
             disk.close()
 

@@ -194,6 +194,31 @@ class Metrics:
         )
         for outcome in ("attached", "denied", "refused", "failed", "away"):
             self.attached.labels(outcome)
+        self.deploys_found = self._counter(
+            "sidelight_deploys_found", "New versions of services that were found, each once."
+        )
+        self.deploys_watched = self._gauge(
+            "sidelight_deploys_watched", "Deploys that are looked after, by the one process that does."
+        )
+        self.deploy_looks = self._counter(
+            "sidelight_deploy_looks", "Comparisons of deploys, by what they found.", ("state",)
+        )
+        for state in ("fine", "regressed", "unclear", "incomparable"):
+            self.deploy_looks.labels(state)
+        self.deploy_looks_postponed = self._counter(
+            "sidelight_deploy_looks_postponed", "Times that comparisons were due and had to wait for others."
+        )
+        self.deploy_errors = self._counter(
+            "sidelight_deploy_errors", "Looks after deploys that failed, because of the store or a query."
+        )
+        self.deploy_alerts = self._counter(
+            "sidelight_deploy_alerts",
+            "Alerts of deploys by receiver and by what came of it; failed ones are tried again.",
+            ("receiver", "outcome"),
+        )
+        for receiver in ("webhook", "alertmanager"):
+            for outcome in ("sent", "failed", "refused", "given_up"):
+                self.deploy_alerts.labels(receiver, outcome)
         self.request_seconds = self._histogram(
             "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
         )

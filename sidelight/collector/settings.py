@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidelight.cluster.words import AUDIENCE
+from sidelight.collector.deploy_settings import DeploySettings
 from sidelight.collector.engine_url import EngineUrl, engine_url
 from sidelight.collector.readers import Network, header, network
 from sidelight.collector.values import (
@@ -83,7 +84,7 @@ _AT_MOST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(DeploySettings):
     """A collector's settings; a flag and a SIDELIGHT_ variable each."""
 
     listen: str = setting(
@@ -357,6 +358,7 @@ class Settings:
     log_level: str = setting("info", "debug, info, warning or error", read=level)
 
     def __post_init__(self) -> None:
+        self.check_deploys()
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

@@ -24,9 +24,9 @@ CAPTURES = {
     (path, method)
     for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
-    if {"captures", "cluster"} & set(operation["tags"])
+    if {"captures", "cluster", "deploys"} & set(operation["tags"])
 }
-"""Documented here, held to it in test_captures_api.py and test_discovery_api.py."""
+"""Documented here, held to it in test_captures_api.py, test_discovery_api.py and test_deploys_api.py."""
 PATHS: Mapping[str, Any] = {
     path: operations["get"]
     for path, operations in DOCUMENT["paths"].items()

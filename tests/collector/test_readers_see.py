@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,15 @@ from aiohttp import ClientError, web
 from ulid import ULID
 
 from sidelight.collector import main
+from sidelight.collector.deploys.deploy import Rules as DeployRules
+from sidelight.collector.deploys.deploy import Span, new
+from sidelight.collector.deploys.shelf import Shelf as DeployShelf
 from sidelight.collector.door import Access, access_of
 from sidelight.collector.identity import known_tokens
 from sidelight.collector.readers import network
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
 from sidelight.stacks.window import Window, encode
 from tests.collector.capturing import JSON, Sidecar, until
 from tests.collector.conftest import Answer, Running, Serve
@@ -40,7 +44,7 @@ RANGE = {"from": "-1h", "until": "now"}
 Calls = Mapping[str, Iterable[tuple[str, Mapping[str, str]]]]
 
 
-def calls(theirs: str, recording: str, link: str) -> Calls:
+def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
     """For each path that readers may ask, questions; a `!` before one that tells nobody of a namespace."""
     wide = [{**RANGE}, {**RANGE, "query": 'namespace="beta"'}, {**RANGE, "query": 'namespace=~".*"'}]
     sides = [{**RANGE, "baseline": 'namespace="beta"', "comparison": 'namespace=~".+"'}]
@@ -81,6 +85,12 @@ def calls(theirs: str, recording: str, link: str) -> Calls:
         "captures/{id}/flamegraph": [(f"{one}/flamegraph", {})],
         "agents": [("agents", {}), ("agents", {"service": f"{MARK}-shop"})],
         "workloads": [("!workloads", {})],  # without a cluster it has nothing to tell
+        "deploys": [
+            ("deploys", {}),
+            ("deploys", {"service": f"{MARK}-shop"}),
+            ("deploys", {"namespace": "beta"}),
+        ],
+        "deploys/{id}": [(f"deploys/{deploy}", {})],
         "/l/{id}": [(f"!/l/{link}", {})],
     }
 
@@ -99,6 +109,7 @@ class Place:
     ours: str
     recording: str
     link: str
+    deploy: str
 
     async def ask(
         self,
@@ -141,8 +152,10 @@ def place(serving: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
             "capture_look_seconds": 0.1,
         }
         tokens = known_tokens(Settings(store="given", **settings))
-        async with serving(MemoryStore(), tokens, **settings) as collector:
-            place = Place(collector, apps[-1], "", "", "", "")
+        store = MemoryStore()
+        async with serving(store, tokens, **settings) as collector:
+            place = Place(collector, apps[-1], "", "", "", "", deployed(store, "beta", MARK))
+            deployed(store, "alpha", "alphamark")
             place.theirs, place.recording = await filled(place, "beta", MARK)
             place.ours, _ = await filled(place, "alpha", "alphamark")
             made = await place.ask(
@@ -152,6 +165,15 @@ def place(serving: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
             yield place
 
     return begin
+
+
+def deployed(store: ObjectStore, namespace: str, mark: str) -> str:
+    """A deploy of a namespace; its id."""
+    labels, now = (namespace, f"{mark}-shop", f"{mark}-2"), time.time()
+    deploy = new(labels, now, f"{mark}-1", Span(now - 3600, now), None, DeployRules())
+    with closing(DeployShelf(store)) as shelf:
+        assert shelf.create(deploy)
+    return deploy.id
 
 
 async def filled(place: Place, namespace: str, mark: str) -> tuple[str, str]:
@@ -207,7 +229,7 @@ def reading(app: web.Application) -> dict[str, str]:
 
 async def test_no_path_tells_a_reader_of_other_namespaces(place: Any) -> None:
     async with place() as here:
-        asked = calls(here.theirs, here.recording, here.link)
+        asked = calls(here.theirs, here.recording, here.link, here.deploy)
         assert set(asked) == set(reading(here.app)), "each path that may be read is asked here"
         for path, questions in asked.items():
             told = 0
@@ -225,7 +247,7 @@ async def test_no_path_tells_a_reader_of_other_namespaces(place: Any) -> None:
                     assert MARK not in said, (who, address, given, said[:2000])
                     if part.status == 200 and path in QUIET:
                         assert counts(part) != counts(whole) or not counts(whole), (who, address, given)
-                    if path.startswith("captures/"):
+                    if path.startswith(("captures/", "deploys/")):
                         assert (part.status, part.reason) == (404, "not_found")
             assert told or all(one.startswith("!") for one, _ in questions), f"{path} tells nobody anything"
 
@@ -250,6 +272,7 @@ async def test_each_path_that_changes_something_for_readers_is_tested_here(place
             ("POST", "/api/v1/captures"),
             ("POST", "/api/v1/captures/{id}/stop"),
             ("DELETE", "/api/v1/captures/{id}"),
+            ("POST", "/api/v1/deploys/{id}/resolve"),
             ("POST", "/api/v1/links"),  # keeps an address, which tells nothing of any namespace
         }
 
@@ -344,6 +367,14 @@ async def test_captures_of_others_are_neither_stopped_nor_deleted(place: Any) ->
         assert kept.status == 200
         assert not kept.json["stopping"]
         assert (await here.ask("alice", f"captures/{here.ours}", method="DELETE")).status == 204
+
+
+async def test_alerts_of_others_are_not_resolved(place: Any) -> None:
+    async with place() as here:
+        for who in ("alice", "eve"):
+            answer = await here.ask(who, f"deploys/{here.deploy}/resolve", method="POST")
+            assert (answer.status, answer.reason) == (404, "not_found")
+        assert (await here.ask("both", f"deploys/{here.deploy}/resolve", method="POST")).status == 200
 
 
 async def test_who_is_known_and_may_read_nothing_is_told_so(place: Any) -> None:

@@ -180,6 +180,14 @@ class Share:
         self._since, self._other = since, None
 
 
+def kept_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
+    """Those in the store, for who does not watch. Raises StoreError."""
+    try:
+        return decode(store.get(ROLLOUTS))
+    except ObjectMissing:
+        return {}
+
+
 def is_own(key: str) -> bool:
     """Whether an object in the store is one of these."""
     return key in (WATCHER, SEEN, ROLLOUTS)

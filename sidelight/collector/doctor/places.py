@@ -10,6 +10,7 @@ from datetime import date
 from typing import Final
 
 from sidelight.collector.captures.shelf import is_own
+from sidelight.collector.deploys import shelf as deploys
 from sidelight.collector.discovery import share as discovery
 from sidelight.collector.store import manifest, segments
 from sidelight.collector.store.objects import ObjectEntry, ObjectStore
@@ -79,7 +80,7 @@ def survey(store: ObjectStore) -> Survey:
 
 
 def _is_own(key: str) -> bool:
-    return is_own(key) or discovery.is_own(key)
+    return is_own(key) or discovery.is_own(key) or deploys.is_own(key)
 
 
 def add_unknown(unknown: dict[str, Folder], entry: ObjectEntry) -> None:

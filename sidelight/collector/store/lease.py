@@ -1,4 +1,4 @@
-"""Leases: several collectors share compaction out by day, and leave a day to the one at work on it.
+"""Leases: several collectors share work out, compaction by day, and leave a day to the one at work on it.
 
 A lease is an object that its holder creates before it begins, replaces now and then while it is at work, and
 deletes when it is done:
@@ -24,8 +24,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from secrets import token_hex
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -47,6 +48,8 @@ RENEWALS: Final = 3
 _log = structlog.get_logger()
 
 Stopped = Callable[[], bool]
+What = TypeVar("What", date, str)
+"""A day, or the name of other work that one process is enough for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class _Seen:
     since: float
 
 
-class Leases:
+class Leases(Generic[What]):
     """The leases of one collector; for one thread at a time.
 
     Others leave a day alone for `seconds` after its holder was last heard of. `left` is called each time that
@@ -86,10 +89,10 @@ class Leases:
         self._timer = timer
         self._holder = token_hex(8)
         self._beat = 0
-        self._held: dict[date, _Held] = {}
-        self._seen: dict[date, _Seen] = {}
+        self._held: dict[What, _Held] = {}
+        self._seen: dict[What, _Seen] = {}
 
-    def taken(self, days: Iterable[date], stopped: Stopped) -> Iterator[tuple[date, Stopped]]:
+    def taken(self, days: Iterable[What], stopped: Stopped) -> Iterator[tuple[What, Stopped]]:
         """Those of the days that nobody else is at work on, each ours until the next is asked for.
 
         With each comes what says whether to end: because of `stopped`, or because another took the day over.
@@ -101,11 +104,14 @@ class Leases:
                 self._left()
                 continue
             try:
-                yield day, lambda day=day: stopped() or not self._keep(day)  # type: ignore[misc]
+                yield day, partial(self._has_ended, day, stopped)
             finally:
                 self._release(day)
 
-    def _take(self, day: date) -> bool:
+    def _has_ended(self, day: What, stopped: Stopped) -> bool:
+        return stopped() or not self._keep(day)
+
+    def _take(self, day: What) -> bool:
         key = key_of(day)
         try:
             try:
@@ -132,7 +138,7 @@ class Leases:
         self._seen.pop(day, None)
         return True
 
-    def _keep(self, day: date) -> bool:
+    def _keep(self, day: What) -> bool:
         held = self._held.get(day)
         if held is None:
             return False
@@ -146,7 +152,7 @@ class Leases:
             self._without(day, error)
         return True
 
-    def _is_ours(self, day: date) -> bool:
+    def _is_ours(self, day: What) -> bool:
         """Whether a lease that was changed, or is gone, was changed by us, or by nobody who wants the day."""
         before = self._timer()
         try:
@@ -161,7 +167,7 @@ class Leases:
         _log.warning("lease lost", key=key_of(day))
         return False
 
-    def _release(self, day: date) -> None:
+    def _release(self, day: What) -> None:
         held = self._held.pop(day, None)
         # Once its time is over it may be somebody else's, and we come to it again if it is not.
         if held is None or held.etag is None or self._timer() - held.since >= self._seconds:
@@ -171,15 +177,15 @@ class Leases:
         except StoreError as error:
             _log.warning("lease not given back", key=key_of(day), error=error.message, hint=error.hint)
 
-    def _written(self, day: date, *, if_absent: bool = False, if_match: str | None = None) -> _Held:
+    def _written(self, day: What, *, if_absent: bool = False, if_match: str | None = None) -> _Held:
         since = self._timer()
         self._beat += 1
         told = {"beat": self._beat, "format": FORMAT, "holder": self._holder, "seconds": self._seconds}
         content = json.dumps(told, sort_keys=True).encode()
         return _Held(self._store.put(key_of(day), content, if_absent=if_absent, if_match=if_match), since)
 
-    def _without(self, day: date, error: StoreError) -> None:
-        _log.warning("day compacted without a lease", key=key_of(day), error=error.message, hint=error.hint)
+    def _without(self, day: What, error: StoreError) -> None:
+        _log.warning("work done without a lease", key=key_of(day), error=error.message, hint=error.hint)
         self._held[day] = _Held(None, 0.0)
 
     def _told(self, content: bytes) -> tuple[str, float]:
@@ -194,7 +200,7 @@ class Leases:
         return "", self._seconds
 
 
-def unleased(days: Iterable[date], stopped: Stopped) -> Iterator[tuple[date, Stopped]]:
+def unleased(days: Iterable[What], stopped: Stopped) -> Iterator[tuple[What, Stopped]]:
     """All of the days until `stopped`, whoever else is at work on them."""
     for day in days:
         if stopped():
@@ -212,6 +218,6 @@ def days(store: ObjectStore) -> list[date]:
     return found
 
 
-def key_of(day: date) -> str:
-    """Where the lease of a day lies."""
-    return f"{ROOT}{day.isoformat()}.json"
+def key_of(day: date | str) -> str:
+    """Where the lease of a day, or of other work, lies."""
+    return f"{ROOT}{day}.json"

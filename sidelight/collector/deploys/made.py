@@ -1,0 +1,72 @@
+"""All that has to do with deploys, made from a collector's settings."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from sidelight.collector.deploys.asking import Asking
+from sidelight.collector.deploys.deploy import Rules
+from sidelight.collector.deploys.pace import Pace
+from sidelight.collector.deploys.routes import DeployRoutes, off
+from sidelight.collector.deploys.shelf import Shelf
+from sidelight.collector.deploys.watch import Watch
+from sidelight.collector.discovery.share import kept_rollouts
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.settings import Settings
+from sidelight.collector.store.lease import Leases, Stopped
+from sidelight.collector.store.objects import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Deploys:
+    """The routes, the task and what is to be closed; `watch` is None where deploys are switched off."""
+
+    shelf: Shelf
+    routes: list[web.RouteDef]
+    watch: Watch | None
+    keep_days: float
+
+    def expire(self, now: float, stopped: Stopped) -> int:
+        """Delete deploys that are too old; how many."""
+        return self.shelf.expire(now, self.keep_days, stopped)
+
+
+def made(
+    settings: Settings, store: ObjectStore, engine: QueryEngine, metrics: Metrics, stop: asyncio.Event
+) -> Deploys:
+    """All of it. Raises BadSetting."""
+    shelf = Shelf(store)
+    keep = settings.deploy_retention_days
+    if not settings.deploys:
+        return Deploys(shelf, off(), None, keep)
+    seconds = settings.compact_lease_seconds
+    watch = Watch(
+        shelf,
+        Asking(engine, stop.is_set),
+        None,
+        rules_of(settings),
+        metrics,
+        pace=Pace(settings.deploy_looks_per_minute, settings.deploy_cpu_percent / 100, time.monotonic()),
+        interval_seconds=settings.deploy_interval_seconds,
+        keep_days=keep,
+        rollouts=lambda: kept_rollouts(store).values(),
+        leases=Leases(store, seconds) if seconds else None,
+    )
+    return Deploys(shelf, DeployRoutes(shelf, settings.path_prefix).routes(), watch, keep)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """When deploys are looked at, from the settings."""
+    return Rules(
+        settings.deploy_first_look_seconds,
+        settings.deploy_last_look_seconds,
+        settings.deploy_warmup_seconds,
+        settings.deploy_gone_seconds,
+        fail_on=settings.deploy_fail_on,
+        detect=settings.deploy_detect_percent / 100,
+    )

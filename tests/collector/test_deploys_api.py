@@ -1,0 +1,164 @@
+"""Deploys over HTTP: as the document describes them, and for who may see and resolve them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidelight.collector.deploys.deploy import (
+    Delivery,
+    Deploy,
+    Look,
+    Over,
+    Range,
+    Rolled,
+    Rules,
+    Span,
+    State,
+    Why,
+    new,
+)
+from sidelight.collector.deploys.routes import PARAMETERS, PATH
+from sidelight.collector.deploys.shelf import Shelf
+from sidelight.collector.door import Tokens
+from sidelight.collector.store.memory import MemoryStore
+from tests.collector.conftest import Answer, Serve
+from tests.collector.test_api_document import DOCUMENT, check, resolved
+
+START = 1_795_253_400.0
+DAY = 86_400.0
+EFFECT = {"a": 0.5, "b": 0.54, "relative": 0.08, "direction": "more"}
+LOOK = Look(
+    1,
+    START + 720,
+    600.0,
+    State.REGRESSED,
+    "before",
+    Range(START - 540, START),
+    Range(START + 60, START + 600),
+    "Version 2 takes more.",
+    EFFECT,
+    ({"condition": "cpu>+5%", "state": "regressed", "sentence": "up", "effect": EFFECT},),
+)
+
+
+def deploy(service: str = "shop", version: str = "2", namespace: str = "ns", at: float = START) -> Deploy:
+    rolled = Rolled("Deployment", "web", 4, at - 20, None)
+    return new((namespace, service, version), at, "1", Span(at - DAY, at), rolled, Rules())
+
+
+def regressed(**of: Any) -> Deploy:
+    told = Delivery("webhook", "regressed", "x-1", START, START, "sent", 1, START)
+    one = replace(deploy(**of), state=State.REGRESSED, judged="regressed", looks=(LOOK,), verdict={"a": 1})
+    return replace(one, deliveries=(told,), regressed_at=START + 720)
+
+
+def kept(*deploys: Deploy) -> MemoryStore:
+    store = MemoryStore()
+    with closing(Shelf(store)) as shelf:
+        for one in deploys:
+            assert shelf.create(one)
+    return store
+
+
+def schema(path: str, method: str = "get") -> Any:
+    return resolved(DOCUMENT["paths"][path][method]["responses"]["200"])["content"]["application/json"][
+        "schema"
+    ]
+
+
+def listed(answer: Answer) -> list[str]:
+    check(answer.json, schema(PATH))
+    return [one["version"] for one in answer.json["deploys"]]
+
+
+async def test_deploys_are_listed_the_newest_first_by_what_is_asked_for(serving: Serve) -> None:
+    ended = Over(START, Why.ROLLED_BACK, "1")
+    store = kept(
+        deploy(version="a", at=START - 2 * DAY),
+        regressed(version="c"),
+        replace(deploy(version="b", at=START - DAY, namespace="other"), state=State.OVER, over=ended),
+        deploy(version="d", service="cart", at=START + DAY),
+    )
+    async with serving(store) as collector:
+        assert listed(await collector.get("deploys", {})) == ["d", "c", "b", "a"]
+        assert listed(await collector.get("deploys", {"limit": "2"})) == ["d", "c"]
+        assert listed(await collector.get("deploys", {"service": "shop"})) == ["c", "b", "a"]
+        assert listed(await collector.get("deploys", {"namespace": "other"})) == ["b"]
+        assert listed(await collector.get("deploys", {"state": "regressed"})) == ["c"]
+        times = {"from": str(START - DAY), "until": str(START + 1)}
+        assert listed(await collector.get("deploys", times)) == ["c", "b"]
+        assert listed(await collector.get("deploys", {"service": "none"})) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"limit": "0"}, {"state": "bad"}, {"from": "x"}, {"from": "now", "until": "-1h"}, {"versions": "1"}],
+)
+async def test_a_parameter_that_cannot_be_used_is_refused(serving: Serve, given: dict[str, str]) -> None:
+    async with serving(MemoryStore()) as collector:
+        answer = await collector.get("deploys", given)
+        assert answer.status == 400
+        assert answer.json["hint"]
+
+
+def test_the_parameters_are_those_documented() -> None:
+    documented = {one["name"] for one in DOCUMENT["paths"][PATH]["get"]["parameters"]}
+    assert documented == set(PARAMETERS)
+
+
+async def test_one_deploy_has_its_verdict_and_links_to_what_it_was_compared_with(serving: Serve) -> None:
+    one = regressed()
+    async with serving(kept(one)) as collector:
+        answer = await collector.get(f"deploys/{one.id}", {})
+        check(answer.json, schema(f"{PATH}/{{id}}"))
+        assert answer.json["verdict"] == {"a": 1}
+        assert answer.json["firing"] is True
+        links = answer.json["links"]
+        assert links["view"] == (
+            "/s/shop/compare?from=2026-11-21T09%3A31%3A00Z&until=2026-11-21T09%3A40%3A00Z"
+            "&query=namespace%3D%22ns%22&a=version%3A1&b=version%3A2"
+            "&a_from=2026-11-21T09%3A21%3A00Z&a_until=2026-11-21T09%3A30%3A00Z"
+        )
+        assert links["self"] == f"/api/v1/deploys/{one.id}"
+
+
+@pytest.mark.parametrize(
+    "name", ["20261121-aaaaaaaaaaaaaaaa", "x", "..%2f..", "20261121-aaaaaaaaaaaaaaaa%0a"]
+)
+async def test_a_deploy_that_is_not_there_is_not_found(serving: Serve, name: str) -> None:
+    async with serving(kept(regressed())) as collector:
+        for method, path in (("GET", f"deploys/{name}"), ("POST", f"deploys/{name}/resolve")):
+            answer = await collector.ask(method, f"/api/v1/{path}")
+            assert (answer.status, answer.reason) == (404, "not_found")
+
+
+async def test_an_alert_is_resolved_once_and_by_name(serving: Serve) -> None:
+    one, other = regressed(), deploy(service="cart")
+    tokens = Tokens(capture=("ops",), names={"ops": "olga"}, capture_apart=True)
+    async with serving(kept(one, other), tokens) as collector:
+        path = f"/api/v1/deploys/{one.id}/resolve"
+        assert (await collector.ask("POST", path)).status == 401
+        token = {"Authorization": "Bearer ops"}
+        elsewhere = await collector.ask("POST", path, None, {**token, "Sec-Fetch-Site": "cross-site"})
+        assert (elsewhere.status, elsewhere.reason) == (403, "forbidden")
+        first = await collector.ask("POST", path, None, token)
+        check(first.json, schema(f"{PATH}/{{id}}/resolve", "post"))
+        assert first.json["resolved"]["by"] == "olga"
+        assert (first.json["state"], first.json["firing"]) == ("regressed", False)
+        again = await collector.ask("POST", path, None, token)
+        assert again.json["resolved"] == first.json["resolved"]
+        # What is not regressed has nothing to be resolved.
+        nothing = await collector.ask("POST", f"/api/v1/deploys/{other.id}/resolve", None, token)
+        assert (nothing.status, nothing.json["resolved"]) == (200, None)
+
+
+async def test_where_deploys_are_switched_off_the_paths_say_so(serving: Serve) -> None:
+    async with serving(MemoryStore(), deploys=False) as collector:
+        for method, path in (("GET", ""), ("GET", "/x"), ("POST", "/x/resolve")):
+            answer = await collector.ask(method, f"{PATH}{path}")
+            assert (answer.status, answer.reason) == (404, "not_found")
+            assert "--no-deploys" in answer.json["hint"]
