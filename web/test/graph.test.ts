@@ -5,7 +5,7 @@ import { frameColour, heatColour, inkOn, stateColour, STATE_COLOURS } from "../s
 import { Inks } from "../src/flame/draw.ts";
 import { pictureSvg, xml } from "../src/flame/file.ts";
 import { groupOf } from "../src/flame/groups.ts";
-import { boxAt, boxOf, Layout, starts, type Range } from "../src/flame/layout.ts";
+import { boxAt, boxOf, Layout, type Range } from "../src/flame/layout.ts";
 import { lookOf, packageLegend } from "../src/flame/looks.ts";
 import { countBefore, read } from "../src/flame/reading.ts";
 import { shapeOf, totals } from "../src/flame/tree.ts";
@@ -25,12 +25,11 @@ function someRange(next: () => number, total: number): Range {
 
 test("a frame begins where its caller does, after its elder siblings", () => {
   for (const seed of seeds(50)) {
-    const { tree, shape, total } = laidOut(seed);
-    const start = starts(tree.level, shape, total);
+    const { tree, shape, total, layout } = laidOut(seed);
     for (let i = 1; i < tree.level.length; i++) {
-      let before = start[shape.parent[i]];
+      let before = layout.rangeOf(shape.parent[i]).from;
       for (let elder = shape.parent[i] + 1; elder < i; elder = shape.end[elder]) before += total[elder];
-      assert.equal(start[i], before);
+      assert.deepEqual(layout.rangeOf(i), { from: before, span: total[i] });
     }
   }
 });
@@ -46,8 +45,9 @@ test("of any range the boxes are those of the whole, cut to it and stretched", (
     const boxes = layout.place(range, pixels, null);
     const found = new Map(Array.from(boxes.node, (node, i) => [node, i]));
     for (let node = 0; node < tree.level.length; node++) {
-      const left = Math.max(layout.start[node] - range.from, 0) * scale;
-      const right = Math.min(layout.start[node] + total[node] - range.from, range.span) * scale;
+      const { from } = layout.rangeOf(node);
+      const left = Math.max(from - range.from, 0) * scale;
+      const right = Math.min(from + total[node] - range.from, range.span) * scale;
       const i = found.get(node);
       if (right - left < 1.001) continue;
       assert.ok(i !== undefined && boxes.sliver[i] === 0);

@@ -27,7 +27,7 @@ const MOST = 5;
  * Frames that stand for others, such as `(other)`, explain nothing.
  */
 export function explain(tree: Tree, podSeconds: readonly number[]): Explanation {
-  const divisor = divisors("rate", podSeconds, []);
+  const divisor = divisors("rate", podSeconds, () => []);
   const by = (columns: readonly Float64Array[]) => columns.map((column) => {
     const sums = new Float64Array(tree.names.length);
     for (let i = 0; i < column.length; i++) sums[tree.name[i]] += column[i];

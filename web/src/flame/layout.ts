@@ -24,20 +24,6 @@ export interface Range {
 /** A marked frame, and whatever hides one, is never narrower than this many pixels. */
 export const MARK_PIXELS = 2;
 
-/** Where each node begins in the whole width, in units of `total`: callees are packed to the left of their caller. */
-export function starts(level: Int32Array, shape: Shape, total: Float64Array): Float64Array {
-  const start = new Float64Array(level.length);
-  const next = new Float64Array(shape.deepest + 2);
-  for (let i = 0; i < level.length; i++) {
-    const at = level[i];
-    const x = next[at];
-    start[i] = x;
-    next[at] = x + total[i];
-    next[at + 1] = x;
-  }
-  return start;
-}
-
 /**
  * Places what lies in a range of the whole across some pixels.
  *
@@ -48,18 +34,31 @@ export function starts(level: Int32Array, shape: Shape, total: Float64Array): Fl
  */
 export class Layout {
   private readonly columns = new Columns();
+  // Of each level: where its next node begins, where the subtree that it lies in ends, and how far slivers fill it.
+  private readonly start: Float64Array;
+  private readonly past: Int32Array;
   private readonly filled: Float64Array;
 
-  constructor(
-    private readonly level: Int32Array, private readonly shape: Shape, readonly total: Float64Array,
-    readonly start: Float64Array = starts(level, shape, total),
-  ) {
-    this.filled = new Float64Array(shape.deepest + 2);
+  constructor(private readonly level: Int32Array, private readonly shape: Shape, readonly total: Float64Array) {
+    const levels = shape.deepest + 2;
+    this.start = new Float64Array(levels);
+    this.past = new Int32Array(levels);
+    this.filled = new Float64Array(levels);
   }
 
-  /** Where a node lies in the whole. */
+  /** Where a node lies in the whole, in units of `total`: callees are packed to the left of their caller. */
   rangeOf(node: number): Range {
-    return { from: this.start[node], span: this.total[node] };
+    const { total, shape: { end } } = this;
+    let from = 0;
+    for (let i = 0; i < node; ) {
+      // A caller begins where its first callee does; elder siblings lie to the left.
+      if (end[i] > node) i++;
+      else {
+        from += total[i];
+        i = end[i];
+      }
+    }
+    return { from, span: total[node] };
   }
 
   /** Of an empty range, which a focus that took no time has, the path to `focus` is drawn. */
@@ -72,32 +71,36 @@ export class Layout {
   }
 
   private fill(range: Range, pixels: number, marksBefore: Uint32Array | null): void {
-    const { level, total, start, filled, columns } = this;
-    const { end, parent } = this.shape;
+    const { level, total, start, past, filled, columns } = this;
+    const { end } = this.shape;
     const { from, span } = range;
     const until = from + span;
     const scale = pixels / span;
     // Rounding decides on which side of the range's edge a sum falls: what only touches it is outside.
     const hair = span * 1e-9;
     filled.fill(-1);
+    start[0] = 0;
     for (let i = 0; i < level.length; ) {
+      const at = level[i];
       const width = total[i];
-      const begin = start[i];
+      const begin = start[at];
       const finish = begin + width;
+      start[at] = finish;
       if (width > 0 ? finish <= from + hair : finish < from) {
         i = end[i];
         continue;
       }
       if (i > 0 && (width > 0 ? begin >= until - hair : begin > until)) {
         // Its later siblings lie further right still.
-        i = end[parent[i]];
+        i = past[at];
         continue;
       }
-      const at = level[i];
       const left = begin > from ? (begin - from) * scale : 0;
       const right = finish < until ? (finish - from) * scale : pixels;
       if (right - left >= 1) {
         columns.push(i, left, right - left, at, 0);
+        start[at + 1] = begin;
+        past[at + 1] = end[i];
         i++;
         continue;
       }

@@ -70,14 +70,14 @@ export class Minimap {
   }
 
   /** What paints the tree; null where it is there already, or on its way. */
-  painter(picture: Picture, layout: Layout, width: number, ratio: number, background: Rgb): (() => void) | null {
+  painter(picture: Picture, width: number, ratio: number, background: Rgb): (() => void) | null {
     const wanted = [picture.tree, picture.total, picture.look, picture.hit, width, ratio, background];
     if (wanted.every((each, at) => each === this.painted[at])) return null;
     this.painted = wanted;
-    return () => this.paint(picture, layout, width, ratio, background);
+    return () => this.paint(picture, width, ratio, background);
   }
 
-  private paint(picture: Picture, layout: Layout, width: number, ratio: number, background: Rgb): void {
+  private paint(picture: Picture, width: number, ratio: number, background: Rgb): void {
     const across = Math.round(width * ratio);
     const down = Math.round(MINIMAP_PIXELS * ratio);
     this.canvas.width = across;
@@ -85,8 +85,7 @@ export class Minimap {
     const context = this.canvas.getContext("2d", { alpha: false });
     if (!context) return;
     const { level } = picture.tree;
-    const boxes = new Layout(level, picture.shape, picture.total, layout.start)
-      .place({ from: 0, span: picture.total[0] }, across, null);
+    const boxes = new Layout(level, picture.shape, picture.total).place({ from: 0, span: picture.total[0] }, across, null);
     const raster = new Raster(context, across, down);
     const pixels = raster.pixels.fill(pixelOf(background));
     this.rows = boxes.rows;

@@ -26,8 +26,7 @@ export interface Reading {
 }
 
 export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Reading {
-  const wholes = tree.self.map(sum);
-  const divisor = divisors(lens.norm, podSeconds, wholes);
+  const divisor = divisors(lens.norm, podSeconds, () => tree.self.map(sum));
   const sides = tree.self.length;
   const wide = widen(tree);
   const folded = lens.collapse ? collapseRecursion(wide) : wide;
@@ -38,12 +37,13 @@ export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Rea
 /** A tree that is shown as it is, with what follows from it. `columns` are its sides' own time and its states'. */
 export function added(tree: Tree, divisor: readonly number[], columns: readonly Float64Array[] = widen(tree).self): Reading {
   const sides = tree.self.length;
-  const all = columns.map((self) => totals(tree.level, self));
+  const shape = shapeOf(tree.level, columns[0]);
+  const all = columns.map((self, at) => (at === 0 ? shape.total : totals(tree.level, self)));
   const us = all.slice(0, sides);
   let samples: readonly Float64Array[] | null = null;
   return {
     tree,
-    shape: shapeOf(tree.level),
+    shape,
     us,
     // No picture of one side is drawn from them.
     get samples() { return (samples ??= tree.samples.map((self) => totals(tree.level, self))); },

@@ -57,40 +57,51 @@ export function treeOf(wire: WireTree): Tree {
 const statesOf = ({ idle, running, gil }: Readonly<Record<keyof States, readonly number[]>>): States =>
   ({ idle: new Float64Array(idle), running: new Float64Array(running), gil: new Float64Array(gil) });
 
-export function shapeOf(level: Int32Array): Shape {
+/**
+ * Where each subtree ends and what `self` adds up to over it, in one pass from the back: the first picture of a large
+ * tree waits for it. Parents are worked out when something asks for them.
+ */
+export function shapeOf(level: Int32Array, self: Float64Array = new Float64Array(level.length)): Shape & { readonly total: Float64Array } {
   const count = level.length;
-  let deepest = 0;
-  for (let i = 0; i < count; i++) if (level[i] > deepest) deepest = level[i];
   const end = new Int32Array(count);
-  const parent = new Int32Array(count);
-  const open = new Int32Array(deepest + 2).fill(-1);
-  let previous = -1;
-  for (let i = 0; i < count; i++) {
+  const total = new Float64Array(count);
+  // Of each level: what the subtrees sum up to whose parent is still to come, and where the last of them ends.
+  const below = new Float64Array(count);
+  const until = new Int32Array(count);
+  let deepest = 0;
+  let after = 0;
+  for (let i = count - 1; i >= 0; i--) {
     const at = level[i];
-    for (let above = previous; above >= at; above--) end[open[above]] = i;
-    parent[i] = at === 0 ? -1 : open[at - 1];
-    open[at] = i;
-    previous = at;
+    let sum = self[i];
+    let last = i + 1;
+    if (after > at) {
+      sum += below[after];
+      last = until[after];
+      below[after] = 0;
+      until[after] = 0;
+    } else if (at > deepest) deepest = at;
+    below[at] += sum;
+    until[at] ||= last;
+    total[i] = sum;
+    end[i] = last;
+    after = at;
   }
-  for (let above = previous; above >= 0; above--) end[open[above]] = count;
-  return { end, parent, deepest };
+  let parent: Int32Array | null = null;
+  return { end, total, deepest, get parent() { return (parent ??= parents(level)); } };
 }
 
-/** The sum of `self` over each node's subtree, in one pass from the back. */
-export function totals(level: Int32Array, self: Float64Array): Float64Array {
-  let deepest = 0;
-  for (let i = 0; i < level.length; i++) if (level[i] > deepest) deepest = level[i];
-  const below = new Float64Array(deepest + 2);
-  const total = new Float64Array(level.length);
-  for (let i = level.length - 1; i >= 0; i--) {
-    const at = level[i];
-    const sum = self[i] + below[at + 1];
-    below[at + 1] = 0;
-    below[at] += sum;
-    total[i] = sum;
+function parents(level: Int32Array): Int32Array {
+  const parent = new Int32Array(level.length);
+  const open = [-1];
+  for (let i = 0; i < level.length; i++) {
+    parent[i] = open[level[i]];
+    open[level[i] + 1] = i;
   }
-  return total;
+  return parent;
 }
+
+/** The sum of `self` over each node's subtree. */
+export const totals = (level: Int32Array, self: Float64Array): Float64Array => shapeOf(level, self).total;
 
 /** The nodes from the root down to `node`, both included. */
 export function pathTo(shape: Shape, node: number): number[] {

@@ -241,11 +241,11 @@ export class FlameView {
     const top = scroller.scrollTop;
     draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, inks, raster });
     this.canvas.dataset.drawn = String(placed.count);
-    this.overview(picture, layout);
+    this.overview(picture);
   }
 
   /** The minimap, where the whole is not in view. Its picture of another tree comes after that of the graph. */
-  private overview(picture: Picture, layout: Layout): void {
+  private overview(picture: Picture): void {
     const { size, minimap, scroller, colours } = this;
     const range = this.target();
     const total = picture.total[0];
@@ -255,11 +255,11 @@ export class FlameView {
       minimap.show(null);
       return;
     }
-    const paint = minimap.painter(picture, layout, size.width, size.ratio, colours.inks.background);
+    const paint = minimap.painter(picture, size.width, size.ratio, colours.inks.background);
     if (paint) {
       requestAnimationFrame(() => setTimeout(() => {
         paint();
-        if (this.picture && this.layout) this.overview(this.picture, this.layout);
+        if (this.picture) this.overview(this.picture);
       }));
     }
     // Zoomed in, frames show that are too narrow for the strip and may lie deeper.
