@@ -187,12 +187,13 @@ class Pool:
         """
     def draw(
         self, sides: Sequence[tuple[Buffer, Buffer, Buffer]], most: int
-    ) -> tuple[list[str], list[int], list[int], list[list[int]], list[list[int]], int, int] | None:
+    ) -> tuple[list[str], list[int], list[int], list[list[int]], list[list[int]], list[int], int, int] | None:
         """The call tree of sides, given as columns of stack numbers, samples and ns that a sample stands for.
 
         Returns names, the level and the name of each node in pre-order, for each side the samples and
-        microseconds that ended there, how many nodes there were and how many were dropped to keep the
-        heaviest `most`. None if samples or nanoseconds add up to more than 63 bits.
+        microseconds that ended there, the node that each stack ends at (-1 if no side has it), how many nodes
+        there were and how many were dropped to keep the heaviest `most`. None if samples or nanoseconds add
+        up to more than 63 bits.
         """
 
     def costs(
@@ -201,6 +202,21 @@ class Pool:
         """What each frame cost on each side: self samples, total samples, self ns, total ns; None as `draw`.
 
         A total has a stack once, however often the frame is in it.
+        """
+
+    def words(self) -> list[str]:
+        """Every frame that stacks may have, each once."""
+    def depths(self) -> bytes:
+        """The frames of each stack, as 32-bit numbers."""
+    def holding(self, wanted: Buffer) -> tuple[bytes, bytes]:
+        """For each stack whether it has a word for which `wanted` has a 1, and whether it ends with one."""
+    def spread(self, rows: tuple[Buffer, Buffer, Buffer], place: Buffer, cells: int) -> tuple[bytes, bytes]:
+        """What words weigh in each of so many cells, as tables of 64-bit floating point numbers.
+
+        Rows are columns of stack numbers (32 bits), of cells (32 bits) and of weights (floating point).
+        `place` has the row in the tables of each word, or -1 (32 bits). The first table has the stacks that
+        end with a word, the second those that have it, each once. Raises ValueError for columns that do not
+        fit.
         """
 
 def escape(text: str) -> str:

@@ -53,8 +53,12 @@ pub fn fold<'py>(
     ))
 }
 
-/// Names, level, name, for each side samples and microseconds, nodes there were, and nodes dropped.
-type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, usize, usize);
+/// Names, level, name, for each side samples and microseconds, the node of each stack, nodes there were, and nodes
+/// dropped.
+type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, Vec<i32>, usize, usize);
+
+/// Two columns of bytes.
+type Both<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// A frame, and for each side its samples and nanoseconds: self samples, total samples, self ns, total ns.
 type Costs = (String, Vec<(i64, i64, i64, i64)>);
@@ -93,8 +97,8 @@ impl Pool {
         let sides = slices(&sides);
         let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| broken())?;
         Ok(drawn.map(|drawn| {
-            let trie::Drawn { names, level, name, samples, microseconds, whole, dropped } = drawn;
-            (names, level, name, samples, microseconds, whole, dropped)
+            let trie::Drawn { names, level, name, samples, microseconds, node, whole, dropped } = drawn;
+            (names, level, name, samples, microseconds, node, whole, dropped)
         }))
     }
 
@@ -107,6 +111,40 @@ impl Pool {
             rows.into_iter().map(|(text, costs)| (text, costs.iter().map(numbers).collect())).collect()
         }))
     }
+
+    fn words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.lock().words().collect::<Vec<&str>>())
+    }
+
+    fn depths<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &bytes(&self.lock().depths(), i32::to_ne_bytes))
+    }
+
+    fn holding<'py>(&self, py: Python<'py>, wanted: Column<u8>) -> PyResult<Both<'py>> {
+        let (any, last) = self.lock().holding(wanted.slice()).map_err(|_| broken())?;
+        Ok((PyBytes::new(py, &any), PyBytes::new(py, &last)))
+    }
+
+    fn spread<'py>(
+        &self,
+        py: Python<'py>,
+        rows: (Column<i32>, Column<i32>, Column<f64>),
+        place: Column<i32>,
+        cells: usize,
+    ) -> PyResult<Both<'py>> {
+        let rows = trie::Rows { stacks: rows.0.slice(), cells: rows.1.slice(), weights: rows.2.slice() };
+        let place = place.slice();
+        let found = py.detach(|| {
+            let spread = self.lock().spread(rows, place, cells)?;
+            Ok((bytes(&spread.own, f64::to_ne_bytes), bytes(&spread.total, f64::to_ne_bytes)))
+        });
+        let (own, total) = found.map_err(|_: trie::Broken| broken())?;
+        Ok((PyBytes::new(py, &own), PyBytes::new(py, &total)))
+    }
+}
+
+fn bytes<T: Copy, const N: usize>(numbers: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    numbers.iter().flat_map(|&number| of(number)).collect()
 }
 
 /// Stack numbers, samples, and the nanoseconds that one stands for.

@@ -183,6 +183,7 @@ impl Pool {
         order.sort_unstable_by(|&one, &other| frames(one).cmp(frames(other)));
 
         let mut tree = Tree::new(sides.len());
+        tree.node = vec![-1; self.stacks()];
         let root = tree.put(0, self.root);
         let mut path: Vec<usize> = Vec::new();
         let mut before: &[u32] = &[];
@@ -193,6 +194,7 @@ impl Pool {
                 path.push(tree.put(path.len() as u32 + 1, word));
             }
             let leaf = *path.last().unwrap_or(&root);
+            tree.node[number] = leaf as i32;
             for (own, weights) in tree.own.iter_mut().zip(&weights) {
                 // What all rows add up to was seen to fit.
                 own[leaf].0 += weights[number].0;
@@ -224,6 +226,7 @@ impl Pool {
             name,
             samples: tree.own.iter().map(samples).collect(),
             microseconds: tree.own.iter().map(time).collect(),
+            node: tree.node.clone(),
             whole,
             dropped,
         }
@@ -252,16 +255,17 @@ fn weigh(side: &Side<'_>, weights: &mut [(i64, i64)], seen: &mut [bool]) -> Resu
     Ok(Some(()))
 }
 
-/// Nodes in pre-order, and for each side samples and nanoseconds that ended exactly there.
+/// Nodes in pre-order, for each side samples and nanoseconds that ended exactly there, and the node of each stack.
 struct Tree {
     level: Vec<u32>,
     word: Vec<u32>,
     own: Vec<Vec<(i64, i64)>>,
+    node: Vec<i32>,
 }
 
 impl Tree {
     fn new(sides: usize) -> Tree {
-        Tree { level: Vec::new(), word: Vec::new(), own: vec![Vec::new(); sides] }
+        Tree { level: Vec::new(), word: Vec::new(), own: vec![Vec::new(); sides], node: Vec::new() }
     }
 
     fn put(&mut self, level: u32, word: u32) -> usize {
@@ -330,6 +334,7 @@ fn share(part: u64, whole: u64) -> f64 {
 /// What is not kept becomes one child `other` of the node that it hung from.
 fn pruned(tree: &Tree, keep: &[bool], other: u32) -> Tree {
     let mut kept = Tree::new(tree.own.len());
+    let mut moved = Vec::with_capacity(tree.level.len());
     let mut path: Vec<usize> = Vec::new();
     // The child of each kept node that stands for those that were dropped.
     let mut folded: Vec<usize> = Vec::new();
@@ -349,10 +354,12 @@ fn pruned(tree: &Tree, keep: &[bool], other: u32) -> Tree {
             }
             folded[above]
         };
+        moved.push(target as i32);
         for (to, from) in kept.own.iter_mut().zip(&tree.own) {
             to[target] = (to[target].0 + from[node].0, to[target].1 + from[node].1);
         }
     }
+    kept.node = tree.node.iter().map(|&node| usize::try_from(node).map_or(-1, |node| moved[node])).collect();
     kept
 }
 
@@ -390,10 +397,15 @@ pub struct Drawn {
     pub name: Vec<u32>,
     pub samples: Vec<Vec<i64>>,
     pub microseconds: Vec<Vec<i64>>,
+    /// The node that each stack ends at; -1 if no side has it.
+    pub node: Vec<i32>,
     /// Nodes there were, and how many of them were dropped.
     pub whole: usize,
     pub dropped: usize,
 }
+
+mod spread;
+pub use spread::Rows;
 
 #[cfg(test)]
 mod tests;

@@ -123,10 +123,16 @@ def prune(tree: Tree, nodes: int) -> tuple[Tree, int]:
     total, and the root's, stay what they were. A node weighs its largest share of any side's
     time. The result has at most `nodes` nodes besides the `(other)` ones.
     """
+    pruned, dropped, _ = prune_to(tree, nodes)
+    return pruned, dropped
+
+
+def prune_to(tree: Tree, nodes: int) -> tuple[Tree, int, Sequence[int]]:
+    """The same, and where each node of the tree went."""
     if nodes < 1:
         raise ValueError("a tree keeps at least its root")
     if len(tree) <= nodes:
-        return tree, 0
+        return tree, 0, range(len(tree))
     keep = _heaviest(tree, nodes)
     names = list(tree.names)
     other = names.index(OTHER) if OTHER in names else len(names)
@@ -137,6 +143,7 @@ def prune(tree: Tree, nodes: int) -> tuple[Tree, int]:
     samples: list[list[int]] = [[] for _ in range(tree.sides)]
     ns: list[list[int]] = [[] for _ in range(tree.sides)]
     folded: dict[int, int] = {}
+    moved: list[int] = []
     path: list[int] = []  # kept nodes above the current one, as old numbers
     at: list[int] = []  # the same as new numbers
 
@@ -161,11 +168,25 @@ def prune(tree: Tree, nodes: int) -> tuple[Tree, int]:
             target = folded.get(at[-1], -1)
             if target < 0:
                 target = folded[at[-1]] = put(level[at[-1]] + 1, other)
+        moved.append(target)
         for side in range(tree.sides):
             samples[side][target] += tree.self_samples[side][node]
             ns[side][target] += tree.self_ns[side][node]
     pruned = Tree(names, level, name, samples, ns)
-    return pruned, len(tree) - sum(keep)
+    return pruned, len(tree) - sum(keep), moved
+
+
+def ends(tree: Tree, stacks: Iterable[Sequence[str]]) -> list[int]:
+    """The node of an unpruned tree that each of these stacks ends at, of those it was built from."""
+    code = {text: at for at, text in enumerate(tree.names)}
+    children = {(above, tree.name[node]): node for node, above in enumerate(parents(tree)) if node}
+    found = []
+    for frames in stacks:
+        node = 0
+        for text in frames:
+            node = children[node, code[text]]
+        found.append(node)
+    return found
 
 
 def _heaviest(tree: Tree, nodes: int) -> list[bool]:

@@ -63,6 +63,7 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
         "heatmap": [("heatmap", given) for given in every],
         "flamegraph": [("flamegraph", given) for given in every],
         "compare": [("compare", given) for given in sides],
+        "verdict": [("verdict", given) for given in sides],
         "depth": [("depth", given) for given in [*every, *sides]],
         "depth/frames": [("depth/frames", given) for given in [*every, *sides]],
         "top": [("top", given) for given in [*every, *sides]],

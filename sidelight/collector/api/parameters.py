@@ -7,6 +7,7 @@ from typing import Final
 from multidict import MultiMapping
 
 from sidelight.collector.query.errors import BadParameter
+from sidelight.collector.query.judging import Wanted
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.matching import read_selector
 from sidelight.collector.query.picking import Pick
@@ -24,6 +25,13 @@ SIDES: Final = (
 )
 """Parameters of a question with two sides."""
 
+MANY: Final = ("conditions",)
+"""Parameters that may be given more than once."""
+REQUESTS: Final = ("baseline_requests", "comparison_requests")
+
+JUDGED: Final = ("detect", "look", "alpha", "coverage", *REQUESTS, "limit")
+"""Parameters of a verdict."""
+
 STACKS: Final = ("min_depth", "max_depth", "function", "focus")
 """Parameters of every question about stacks."""
 
@@ -31,6 +39,8 @@ _FOCUS: Final = re.compile(r"[0-9a-f]{16}\..+", re.DOTALL)
 _DAY_SECONDS: Final = 86_400
 _LENGTH: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
 _UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY_SECONDS}
+MOST_REQUESTS: Final = 1e18
+_NUMBER: Final = re.compile(r"\d{1,18}(\.\d{1,18})?|\.\d{1,18}", re.ASCII)
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _SWITCH: Final = {"0": False, "1": True}
 
@@ -53,9 +63,10 @@ class Parameters:
         for name in given:
             if name not in known:
                 raise BadParameter.unknown(name, known)
-            if len(given.getall(name)) > 1:
+            if len(given.getall(name)) > 1 and name not in MANY:
                 raise BadParameter.twice(name)
         self._given: Mapping[str, str] = dict(given)
+        self._many = {name: given.getall(name, []) for name in MANY}
         self._limits = limits
         self._now_ns = now_ns
         self._must = must or Selector()
@@ -72,6 +83,41 @@ class Parameters:
     def one_or_two(self) -> list[Question]:
         """Both sides if one of them is named, else the one side of `query`."""
         return self.sides() if any(name in self._given for name in SIDES) else [self.question()]
+
+    def wanted(self) -> Wanted:
+        """What is wanted of a verdict."""
+        limits, usual = self._limits, Wanted()
+        return Wanted(
+            detect=self._number("detect", usual.detect, most=10),
+            look=self._count("look", self._given.get("look", ""), usual.look, ""),
+            alpha=self._number("alpha", usual.alpha, most=0.5),
+            limit=self.limit(usual.limit),
+            requests=self._requests(),
+            trouble=self._trouble(),
+            least_coverage=self._number("coverage", usual.least_coverage, most=1),
+            most_rows=limits.max_verdict_rows,
+            most_tested=limits.max_verdict_tests,
+        )
+
+    def _trouble(self) -> str:
+        """Why there are no rates per request although there are numbers."""
+        given = [bool(self._given.get(name)) for name in REQUESTS]
+        return f"{REQUESTS[given.index(False)]} is not given" if any(given) and not all(given) else ""
+
+    def _requests(self) -> tuple[float, float] | None:
+        if not all(self._given.get(name) for name in REQUESTS):
+            return None
+        a, b = (self._number(name, 0, most=MOST_REQUESTS) for name in REQUESTS)
+        return a, b
+
+    def _number(self, name: str, default: float, *, most: float) -> float:
+        """A number above 0."""
+        text = self._given.get(name, "")
+        if not text:
+            return default
+        if not _NUMBER.fullmatch(text) or not 0 < float(text) <= most:
+            raise BadParameter.value(name, text, f"a number above 0, at most {most:g}")
+        return float(text)
 
     def has(self, name: str) -> bool:
         """Whether a parameter is given."""

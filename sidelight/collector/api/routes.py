@@ -21,7 +21,7 @@ from sidelight.collector.api.exports import (
     headers_of,
     policy_of,
 )
-from sidelight.collector.api.parameters import RANGE, SIDES, STACKS, Parameters
+from sidelight.collector.api.parameters import JUDGED, RANGE, SIDES, STACKS, Parameters
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.door import reader_of
 from sidelight.collector.query.anatomy import anatomy
@@ -35,6 +35,7 @@ from sidelight.collector.query.overview import overview
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.series import Rolled, Timeline, timeline
 from sidelight.collector.query.tables import By, depth, functions
+from sidelight.collector.query.verdict import verdict
 from sidelight.collector.query.windows import Question
 from sidelight.collector.times import rfc3339
 from sidelight.collector.values import Days
@@ -51,7 +52,8 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/labels/{name}/values": RANGE,
     "/timeline": (*RANGE, "type", "step"),
     "/flamegraph": (*RANGE, *STACKS, "type", "nodes", "lines", "states"),
-    "/compare": (*RANGE, *SIDES, *STACKS, "type", "nodes", "lines", "states"),
+    "/compare": (*RANGE, *SIDES, *STACKS, "type", "nodes", "lines", "states", "verdict", *JUDGED),
+    "/verdict": (*RANGE, *SIDES, *STACKS, "type", "nodes", *JUDGED),
     "/heatmap": (*RANGE, "type", "rows", "step", "zone", "limit"),
     "/depth": (*RANGE, *SIDES, *STACKS, "type"),
     "/depth/frames": (*RANGE, *SIDES, *STACKS, "type", "limit"),
@@ -96,6 +98,7 @@ def routes(
         "/heatmap": api.heatmap,
         "/flamegraph": api.flamegraph,
         "/compare": api.compare,
+        "/verdict": api.verdict,
         "/depth": api.depth,
         "/depth/frames": api.frames,
         "/top": api.top,
@@ -192,6 +195,12 @@ class _Api:
         given = self._read(request, "/compare")
         return await self._flame(request, given, two=True)
 
+    async def verdict(self, request: web.Request) -> web.Response:
+        given, most = self._read(request, "/verdict"), self._limits.max_nodes
+        kind, pick, wanted = given.kind(), given.pick(), given.wanted()
+        judged = partial(verdict, kind=kind, pick=pick, wanted=wanted, most=min(given.nodes() or most, most))
+        return await self._answer(request, lambda: partial(judged, sides=given.sides()))
+
     async def depth(self, request: web.Request) -> web.Response:
         given = self._read(request, "/depth")
         kind, pick = given.kind(), given.pick()
@@ -278,6 +287,7 @@ class _Api:
     async def _flame(self, request: web.Request, given: Parameters, *, two: bool) -> web.Response:
         given_states = given.switch("states", default=False)
         kind, nodes, lines = given.kind(), given.nodes(), given.switch("lines", default=False)
+        wanted = given.wanted() if two and given.switch("verdict", default=True) else None
         drawing = partial(
             flame,
             kind=kind,
@@ -286,6 +296,7 @@ class _Api:
             most=self._limits.max_nodes,
             states=given_states,
             pick=given.pick(),
+            wanted=wanted,
         )
 
         def drawn() -> partial[Flame]:

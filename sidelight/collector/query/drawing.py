@@ -5,19 +5,29 @@ columns: no frame becomes a text before the tree is done. It adds up in 63 bits,
 what does not fit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from itertools import chain
+from typing import Any, Protocol, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sidelight.collector.columns import Array, Lists, one, words
+from sidelight.collector.columns import Array, Lists, integers, one, words
 from sidelight.collector.kernel import NATIVE
 from sidelight.collector.query.frames import MISSING, Pool, Spelled, Weights, numbers, pooled
 from sidelight.collector.query.reading import Reading, View
 from sidelight.collector.query.windows import Windows
 from sidelight.stacks.sums import Cost, top
-from sidelight.stacks.tree import build, prune
+from sidelight.stacks.tree import build, ends, prune_to
+
+F64: TypeAlias = NDArray[np.float64]
+I32: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
 
 Side: TypeAlias = tuple[Array, Weights]
 """The number of the stack of each row, and its weights."""
@@ -28,8 +38,9 @@ class Drawn:
     """A call tree in pre-order (see `sidelight.stacks.tree`), frames escaped, pruned if it had to be.
 
     Names are numbered as nodes use them: equal trees give equal answers, and pruned names are left out.
-    `samples[side][node]` and `microseconds[side][node]` are what ended exactly there. Of `whole` nodes there
-    were, `dropped` became part of an `(other)`.
+    `samples[side][node]` and `microseconds[side][node]` are what ended exactly there; `node` is where each
+    stack of the pool ends, -1 if no side has it. Of `whole` nodes there were, `dropped` became part of an
+    `(other)`.
     """
 
     names: Sequence[str]
@@ -37,6 +48,7 @@ class Drawn:
     name: Sequence[int]
     samples: Sequence[Sequence[int]]
     microseconds: Sequence[Sequence[int]]
+    node: Sequence[int]
     whole: int
     dropped: int
 
@@ -50,12 +62,34 @@ def drawn(
     native: Any | None = NATIVE,
 ) -> Drawn:
     """The tree of these sides, of about its `most` heaviest nodes."""
+    return painted(reading, sides, lines=lines, most=most, native=native)[0]
+
+
+def painted(
+    reading: Reading,
+    sides: Sequence[tuple[Windows, Weights]],
+    *,
+    lines: bool,
+    most: int,
+    native: Any | None = NATIVE,
+) -> tuple[Drawn, Pooled]:
+    """The same, and the stacks that it was drawn from."""
     if native is not None:
         canvas = NativeCanvas(native, lines=lines)
-        if tree := canvas.draw(_numbered(reading, sides, canvas), most):
-            return tree
+        stacks = _numbered(reading, sides, canvas)
+        if tree := canvas.draw(stacks, most):
+            return tree, Pooled(canvas, stacks)
     reference = ReferenceCanvas(reading, lines=lines)
-    return reference.draw(_numbered(reading, sides, reference), most)
+    stacks = _numbered(reading, sides, reference)
+    return reference.draw(stacks, most), Pooled(reference, stacks)
+
+
+def pooled_stacks(
+    reading: Reading, sides: Sequence[tuple[Windows, Weights]], *, native: Any | None = NATIVE
+) -> Pooled:
+    """The stacks of these sides, lines folded away, and no tree of them."""
+    canvas = ReferenceCanvas(reading, lines=False) if native is None else NativeCanvas(native, lines=False)
+    return Pooled(canvas, _numbered(reading, sides, canvas))
 
 
 def costs(
@@ -88,6 +122,33 @@ def _numbered(reading: Reading, sides: Sequence[tuple[Windows, Weights]], pool: 
     return numbered
 
 
+class Canvas(Pool, Protocol):
+    """A pool that tells what its stacks are made of; `words` are the frames that they may have, escaped."""
+
+    def words(self) -> Sequence[str]: ...
+
+    def depths(self) -> I32:
+        """The frames of each stack."""
+
+    def holding(self, wanted: Flags) -> tuple[Flags, Flags]:
+        """For each stack whether it has any of the words that are wanted, and whether it ends with one."""
+
+    def spread(self, rows: tuple[I32, I32, F64], place: I32, cells: int) -> tuple[F64, F64]:
+        """What words weigh in each cell, from rows of a stack's number, a cell and a weight.
+
+        The tables have a row for each word that has a `place` of 0 or more, those without a gap. The first
+        has the stacks that end with the word, the second those that have it, each stack once.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """Stacks in a pool, and for each side their numbers with what they weigh."""
+
+    canvas: Canvas
+    sides: Sequence[Side]
+
+
 class ReferenceCanvas(Spelled):
     """Draws and adds up anything, until the query's time is up."""
 
@@ -98,7 +159,11 @@ class ReferenceCanvas(Spelled):
     def draw(self, sides: Sequence[Side], most: int) -> Drawn:
         """The tree of sides."""
         whole = build([pooled(self._reading, self, *side) for side in sides])
-        tree, dropped = prune(whole, most)
+        tree, dropped, moved = prune_to(whole, most)
+        seen = sorted({number for stack, _ in sides for number in integers(pc.unique(stack))})
+        node = [-1] * len(self.stacks)
+        for number, end in zip(seen, ends(whole, [self.stacks[number] for number in seen]), strict=True):
+            node[number] = moved[end]
         codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name))}
         return Drawn(
             [tree.names[code] for code in codes],
@@ -106,6 +171,7 @@ class ReferenceCanvas(Spelled):
             [codes[code] for code in tree.name],
             tree.self_samples,
             [list(map(_microseconds, ns)) for ns in tree.self_ns],
+            node,
             len(whole),
             dropped,
         )
@@ -114,6 +180,30 @@ class ReferenceCanvas(Spelled):
         """What frames cost on sides."""
         found = top([pooled(self._reading, self, *side) for side in sides])
         return {text: own for text, own in found.items() if text.startswith(begin)}
+
+    def words(self) -> Sequence[str]:
+        return list(dict.fromkeys(chain.from_iterable(self.stacks)))
+
+    def depths(self) -> I32:
+        return np.array([len(frames) for frames in self.stacks], np.int32)
+
+    def holding(self, wanted: Flags) -> tuple[Flags, Flags]:
+        texts = {word for word, is_wanted in zip(self.words(), wanted, strict=True) if is_wanted}
+        any_of = [not texts.isdisjoint(frames) for frames in self.stacks]
+        last = [bool(frames) and frames[-1] in texts for frames in self.stacks]
+        return np.array(any_of, bool), np.array(last, bool)
+
+    def spread(self, rows: tuple[I32, I32, F64], place: I32, cells: int) -> tuple[F64, F64]:
+        at = dict(zip(self.words(), place.tolist(), strict=True))
+        own, whole = np.zeros((2, int(place.max(initial=-1)) + 1, cells))
+        for stack, cell, weight in zip(*(column.tolist() for column in rows), strict=True):
+            frames = self.stacks[stack]
+            for word in set(frames):
+                if at[word] >= 0:
+                    whole[at[word], cell] += weight
+            if frames and at[frames[-1]] >= 0:
+                own[at[frames[-1]], cell] += weight
+        return own, whole
 
 
 class NativeCanvas:
@@ -146,6 +236,21 @@ class NativeCanvas:
         if found is None:
             return None
         return {text: tuple(Cost(*one) for one in own) for text, own in found if text.startswith(begin)}
+
+    def words(self) -> Sequence[str]:
+        found: list[str] = self._pool.words()
+        return found
+
+    def depths(self) -> I32:
+        return np.frombuffer(self._pool.depths(), np.int32)
+
+    def holding(self, wanted: Flags) -> tuple[Flags, Flags]:
+        any_of, last = self._pool.holding(wanted.astype(np.uint8))
+        return np.frombuffer(any_of, bool), np.frombuffer(last, bool)
+
+    def spread(self, rows: tuple[I32, I32, F64], place: I32, cells: int) -> tuple[F64, F64]:
+        own, whole = self._pool.spread(rows, place, cells)
+        return np.frombuffer(own).reshape(-1, cells), np.frombuffer(whole).reshape(-1, cells)
 
 
 def _columns(sides: Sequence[Side]) -> list[tuple[memoryview, memoryview, memoryview]]:

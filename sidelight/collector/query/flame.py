@@ -1,14 +1,20 @@
 """The flame graph answer: one side or two, in columns, pruned for drawing only."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NotRequired, TypedDict
 
+import pyarrow as pa
+
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.drawing import Drawn, drawn
+from sidelight.collector.query.drawing import Drawn, Pooled, painted
 from sidelight.collector.query.frames import STATES_OF, Weights, weigh
+from sidelight.collector.query.judging import Wanted
 from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
+from sidelight.collector.query.told import Verdict
+from sidelight.collector.query.verdict import compared, judge
 from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.collector.store.tables import STATES
 from sidelight.stacks.counts import ProfileType
@@ -36,7 +42,10 @@ class Pruned(TypedDict):
 
 
 class Flame(TypedDict):
-    """A call tree in pre-order (see sidelight.stacks.tree), frames unescaped for reading."""
+    """A call tree in pre-order (see sidelight.stacks.tree), frames unescaped for reading.
+
+    With a verdict, `changed` has a 1 for each node that is outside noise.
+    """
 
     type: str
     lines: bool
@@ -46,6 +55,8 @@ class Flame(TypedDict):
     sides: list[FlameSide]
     pruned: Pruned
     basis: Basis
+    changed: NotRequired[list[int]]
+    verdict: NotRequired[Verdict]
 
 
 def flame(
@@ -58,17 +69,48 @@ def flame(
     most: int,
     states: bool = False,
     pick: Pick = ALL,
+    wanted: Wanted | None = None,
 ) -> Flame:
     """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `most`) as `(other)`.
 
-    With `states` each state is drawn as a side of its own, so that a node heavy in one of them is kept.
+    With `states` each state is drawn as a side of its own, so that a node heavy in one of them is kept. A
+    verdict is `wanted` of two sides only.
     """
-    chosen = choose_all(reading, sides)
+    both = None if wanted is None else compared(reading, sides, wanted)
+    chosen = both.chosen if both else choose_all(reading, sides)
     limit = min(nodes or most, most)
-    weighed = [_weighed(reading, windows, kind, pick, states=states) for windows in chosen]
+    added = both.samples if both else [sums(reading, windows) for windows in chosen]
+    weighed = [
+        _weighed(reading, windows, table, kind, pick, states=states)
+        for windows, table in zip(chosen, added, strict=True)
+    ]
     columns = [(windows, each) for windows, own in zip(chosen, weighed, strict=True) for each in own]
-    tree = drawn(reading, columns, lines=lines, most=limit)
+    tree, pooled = painted(reading, columns, lines=lines, most=limit)
     reading.deadline.remaining()
+    answer = _answer(reading, sides, chosen, weighed, tree, kind, lines=lines, states=states, pick=pick)
+    answer["pruned"]["limit"] = limit if nodes or tree.whole > most else None
+    if both and wanted:
+        at = (0, len(weighed[0]))
+        own = Pooled(pooled.canvas, [pooled.sides[each] for each in at])
+        samples = [tree.samples[each] for each in at]
+        pairs = [columns[each] for each in at]
+        found = judge(reading, both, pairs, replace(tree, samples=samples), own, kind, wanted, lines=lines)
+        answer["verdict"], answer["changed"] = found
+    return answer
+
+
+def _answer(
+    reading: Reading,
+    sides: Sequence[Question],
+    chosen: Sequence[Windows],
+    weighed: Sequence[Sequence[Weights]],
+    tree: Drawn,
+    kind: ProfileType,
+    *,
+    lines: bool,
+    states: bool,
+    pick: Pick,
+) -> Flame:
     return {
         "type": kind.value,
         "lines": lines,
@@ -82,16 +124,15 @@ def flame(
             }
             for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
         ],
-        "pruned": {"nodes": tree.dropped, "limit": limit if nodes or tree.whole > most else None},
+        "pruned": {"nodes": tree.dropped, "limit": None},
         "basis": basis(chosen, kind, reading.unreadable),
     }
 
 
 def _weighed(
-    reading: Reading, windows: Windows, kind: ProfileType, pick: Pick, *, states: bool
+    reading: Reading, windows: Windows, added: pa.Table, kind: ProfileType, pick: Pick, *, states: bool
 ) -> list[Weights]:
     """The side itself, then each state of its type if these are wanted."""
-    added = sums(reading, windows)
     weights = [weigh(added, kind)]
     if states:
         weights += [weigh(added, kind, (state,)) for state in STATES_OF[kind]]

@@ -56,16 +56,23 @@ _NULL: Final = pa.scalar(None, pa.uint64())
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Samples of one profile type, above 0, for each (service, h, period), as aligned columns."""
+    """Samples of one profile type, above 0, for each (service, h, period), as aligned columns.
+
+    Of a side that was cut into cells each row is of one `cell`.
+    """
 
     service: Words
     h: Array
     samples: Array
     period_ns: Array
+    cell: Array | None = None
 
 
 def weigh(sums: pa.Table, kind: ProfileType, states: Collection[str] = STATES) -> Weights:
-    """What sums hold of one profile type, in these states; stacks that have no samples of it are left out."""
+    """What sums hold of one profile type, in these states; stacks that have no samples of it are left out.
+
+    A column `cell` comes along.
+    """
     samples = sum_of(sums, [state for state in STATES_OF[kind] if state in states])
     has = pc.greater(samples, pa.scalar(0))
     service = words(sums["service"])
@@ -74,6 +81,7 @@ def weigh(sums: pa.Table, kind: ProfileType, states: Collection[str] = STATES) -
         one(sums["h"]).filter(has),
         samples.filter(has),
         one(sums["period_ns"]).filter(has),
+        one(sums["cell"]).filter(has) if "cell" in sums.column_names else None,
     )
 
 

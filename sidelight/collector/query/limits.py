@@ -13,6 +13,9 @@ class QueryLimits:
     max_points: most steps in a timeline, or columns of a heatmap.
     max_rows: most rows of functions, of services, or of a heatmap.
     max_cells: most cells of a heatmap.
+    max_verdict_rows: most samples (rows of stacks in windows) that a verdict reads window by window; beyond
+    it hours are taken, where windows are added up by the hour.
+    max_verdict_tests: most functions, and most nodes of the tree, that a verdict tests.
     max_export_frames: most frames of all stacks of an export together.
     timeout_seconds: after which a query is given up.
     running: queries worked on at once; waiting: queries that may wait for a place.
@@ -27,6 +30,8 @@ class QueryLimits:
     max_points: int = 5_000
     max_rows: int = 100_000
     max_cells: int = 100_000
+    max_verdict_rows: int = 5_000_000
+    max_verdict_tests: int = 10_000
     max_export_frames: int = 10_000_000
     timeout_seconds: float = 30
     running: int = 4
@@ -37,7 +42,7 @@ class QueryLimits:
 
     def __post_init__(self) -> None:
         least_one = ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows")
-        for name in (*least_one, "max_cells", "max_export_frames"):
+        for name in (*least_one, "max_cells", "max_export_frames", "max_verdict_rows", "max_verdict_tests"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:

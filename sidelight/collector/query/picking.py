@@ -70,9 +70,11 @@ def picked(reading: Reading, windows: Windows, weights: Weights, pick: Pick) -> 
 def only(weights: Weights, rows: Array) -> Weights:
     """The weights of these rows."""
     service = pa.DictionaryArray.from_arrays(weights.service.indices.filter(rows), weights.service.dictionary)
-    return Weights(
-        service, weights.h.filter(rows), weights.samples.filter(rows), weights.period_ns.filter(rows)
+    h, samples, period_ns = (
+        column.filter(rows) for column in (weights.h, weights.samples, weights.period_ns)
     )
+    cell = None if weights.cell is None else weights.cell.filter(rows)
+    return Weights(service, h, samples, period_ns, cell)
 
 
 def narrowed(side: Numbers, weights: Weights, pick: Pick) -> Numbers:

@@ -61,8 +61,8 @@ def sums(reading: Reading, windows: Windows) -> pa.Table:
     return added_up(reading, plan(reading, windows))
 
 
-def plan(reading: Reading, windows: Windows) -> list[Scan]:
-    """What adds up to the samples of the chosen windows, each once."""
+def plan(reading: Reading, windows: Windows, *, daily: bool = True) -> list[Scan]:
+    """What adds up to the samples of the chosen windows, each once; without `daily` by the hour at most."""
     scans: list[Scan] = []
     for ref, rows in windows.by_segment():
         is_hour = one(rows["group"]).is_valid()
@@ -70,7 +70,9 @@ def plan(reading: Reading, windows: Windows) -> list[Scan]:
         if len(wids):
             scans.append(Scan(ref, "samples", None if len(wids) == windows.stored[ref] else wids))
         if len(wids) < len(rows):
-            scans += _summed(ref, rows.filter(is_hour), windows.hours[ref], reading.readable(ref))
+            parts = reading.readable(ref)
+            parts = parts if daily or "sums" not in parts else parts - {"daily"}
+            scans += _summed(ref, rows.filter(is_hour), windows.hours[ref], parts)
     return scans
 
 
@@ -97,7 +99,7 @@ def added_up(reading: Reading, scans: Sequence[Scan]) -> pa.Table:
     """The sums of these rows; in this process, piece by piece, bounded in memory."""
     sums: list[pa.Table] = []
     batch: list[pa.Table] = []
-    for scan, table in _pieces(reading, scans):
+    for scan, table in pieces(reading, scans):
         batch.append(_picked(table, scan))
         if _rows(batch) >= ROWS_AT_ONCE:
             sums.append(combined(batch))
@@ -111,7 +113,7 @@ def _rows(tables: Sequence[pa.Table]) -> int:
     return sum(map(len, tables))
 
 
-def _pieces(reading: Reading, scans: Sequence[Scan]) -> Iterator[tuple[Scan, pa.Table]]:
+def pieces(reading: Reading, scans: Sequence[Scan]) -> Iterator[tuple[Scan, pa.Table]]:
     """What is to be read, many small objects at a time; large ones in pieces that are not kept in memory."""
     large = [scan for scan in scans if scan.part == "samples" and scan.ref.rows > LARGE_ROWS]
     small = [scan for scan in scans if scan.part != "samples" or scan.ref.rows <= LARGE_ROWS]
@@ -133,12 +135,16 @@ def _picked(table: pa.Table, scan: Scan) -> pa.Table:
     return rows.filter(pc.is_in(own, value_set=scan.only))
 
 
-def combined(tables: list[pa.Table]) -> pa.Table:
-    """The sums of rows with equal keys; a key that is the same in all rows is not grouped by."""
+def combined(tables: list[pa.Table], *, more: Sequence[str] = ()) -> pa.Table:
+    """The sums of rows with equal keys; a key that is the same in all rows is not grouped by.
+
+    `more` are further columns of keys, of whole numbers, which come last.
+    """
     table = stacked(tables)
     service = words(table["service"])
     plain = table.set_column(0, "service", service.indices)
-    varying = [name for name in ("service", "period_ns") if pc.count_distinct(plain[name]).as_py() > 1]
+    keys = ("service", "period_ns", *more)
+    varying = [name for name in keys if pc.count_distinct(plain[name]).as_py() > 1]
     added = plain.group_by(["h", *varying]).aggregate([(state, "sum") for state in STATES])
 
     def key(name: str) -> Array:
@@ -152,4 +158,7 @@ def combined(tables: list[pa.Table]) -> pa.Table:
         key("period_ns"),
         *(one(added[f"{state}_sum"]) for state in STATES),
     ]
-    return pa.table(columns, schema=ROWS)
+    found = pa.table(columns, schema=ROWS)
+    for name in more:
+        found = found.append_column(name, key(name))
+    return found

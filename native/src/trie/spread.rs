@@ -1,0 +1,133 @@
+//! What is asked of stacks besides their tree: how deep they are, which have a function, and what functions took
+//! in each of the cells that a side was cut into.
+
+use super::{Broken, Pool, NONE};
+
+/// For each row the number of a stack, the cell that it is of, and what it weighs there.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    pub stacks: &'a [i32],
+    pub cells: &'a [i32],
+    pub weights: &'a [f64],
+}
+
+/// Tables of words by cells, one word after the other.
+pub struct Spread {
+    pub own: Vec<f64>,
+    pub total: Vec<f64>,
+}
+
+impl Pool {
+    /// Every frame that stacks may have, each once.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| &**text)
+    }
+
+    /// The frames of each stack.
+    pub fn depths(&self) -> Vec<i32> {
+        (0..self.stacks()).map(|number| self.stack(number).len() as i32).collect()
+    }
+
+    /// For each stack whether it has any of the words that are wanted, and whether it ends with one.
+    pub fn holding(&self, wanted: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Broken> {
+        if wanted.len() != self.texts.len() {
+            return Err(Broken);
+        }
+        let is = |word: &u32| wanted[*word as usize] != 0;
+        let any = |number| u8::from(self.stack(number).iter().any(is));
+        let last = |number| u8::from(self.stack(number).last().is_some_and(is));
+        Ok(((0..self.stacks()).map(any).collect(), (0..self.stacks()).map(last).collect()))
+    }
+
+    /// What words weigh in each cell: where stacks end with them, and where they are in stacks, each stack counted
+    /// once. `place` is the row of each word in the tables, from 0 without a gap; -1 of those that have none.
+    pub fn spread(&self, rows: Rows<'_>, place: &[i32], cells: usize) -> Result<Spread, Broken> {
+        let Rows { stacks, cells: at, weights } = rows;
+        if place.len() != self.texts.len() || stacks.len() != at.len() || stacks.len() != weights.len() {
+            return Err(Broken);
+        }
+        let words = place.iter().max().map_or(0, |&last| usize::try_from(last + 1).unwrap_or(0));
+        let size = words.checked_mul(cells).ok_or(Broken)?;
+        let mut spread = Spread { own: vec![0.0; size], total: vec![0.0; size] };
+        // Rows of one stack after each other, so that its words are looked up once.
+        let mut order: Vec<u32> = (0..stacks.len() as u32).collect();
+        order.sort_by_key(|&row| stacks[row as usize]);
+        let mut here: Vec<usize> = Vec::new();
+        let mut last = None;
+        let mut known = NONE as i32;
+        let mut counted = vec![-1; words];
+        for row in order {
+            let row = row as usize;
+            let (stack, cell) = (stacks[row], usize::try_from(at[row]).map_err(|_| Broken)?);
+            let number = usize::try_from(stack).map_err(|_| Broken)?;
+            if number >= self.stacks() || cell >= cells {
+                return Err(Broken);
+            }
+            if stack != known {
+                known = stack;
+                here.clear();
+                for &word in self.stack(number) {
+                    if let Ok(place) = usize::try_from(place[word as usize]) {
+                        if std::mem::replace(&mut counted[place], stack) != stack {
+                            here.push(place * cells);
+                        }
+                    }
+                }
+                let leaf = self.stack(number).last().map(|&word| place[word as usize]);
+                last = leaf.and_then(|place| usize::try_from(place).ok()).map(|place| place * cells);
+            }
+            for start in &here {
+                spread.total[start + cell] += weights[row];
+            }
+            if let Some(start) = last {
+                spread.own[start + cell] += weights[row];
+            }
+        }
+        Ok(spread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Lists, Pool, Texts};
+    use super::Rows;
+
+    fn pool() -> Pool {
+        let mut pool = Pool::new("(missing stack)", false);
+        let words = Texts { offsets: &[0, 1, 2], bytes: b"ab" };
+        let lists = Lists { offsets: &[0, 3, 4], codes: &[0, 1, 0, 1], words };
+        assert!(pool.take(lists, &[0, 1]).is_ok());
+        pool
+    }
+
+    #[test]
+    fn a_function_weighs_once_in_a_stack_however_often_it_is_in_it() {
+        let pool = pool();
+        let words: Vec<&str> = pool.words().collect();
+        let place: Vec<i32> = words
+            .iter()
+            .map(|word| ["a", "b"].iter().position(|one| one == word).map_or(-1, |at| at as i32))
+            .collect();
+        let rows = Rows { stacks: &[2, 1, 1, 0], cells: &[0, 1, 0, 1], weights: &[1.0, 2.0, 4.0, 8.0] };
+        let spread = pool.spread(rows, &place, 2).ok().expect("columns fit");
+        assert_eq!(spread.total, [4.0, 2.0, 5.0, 2.0]);
+        assert_eq!(spread.own, [4.0, 2.0, 1.0, 0.0]);
+        assert_eq!(pool.depths(), [1, 3, 1]);
+        let wanted: Vec<u8> = words.iter().map(|&word| u8::from(word == "b")).collect();
+        assert_eq!(pool.holding(&wanted), Ok((vec![0, 1, 1], vec![0, 0, 1])));
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_refused() {
+        let pool = pool();
+        let none = vec![-1; pool.words().count()];
+        let rows = |stacks, cells| Rows { stacks, cells, weights: &[1.0] };
+        assert!(pool.spread(rows(&[0], &[0]), &none, 1).is_ok());
+        assert!(pool.spread(rows(&[3], &[0]), &none, 1).is_err());
+        assert!(pool.spread(rows(&[-1], &[0]), &none, 1).is_err());
+        assert!(pool.spread(rows(&[0], &[1]), &none, 1).is_err());
+        assert!(pool.spread(rows(&[0], &[0, 0]), &none, 1).is_err());
+        assert!(pool.spread(rows(&[0], &[0]), &none[1..], 1).is_err());
+        assert!(pool.holding(&[0]).is_err());
+    }
+}

@@ -1,0 +1,93 @@
+"""What a comparison says, from the rows of the store: sides are cut into cells, and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import pyarrow as pa
+
+from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
+from sidelight.collector.query.cells import Cuts, choose_apart, counted, cut
+from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks
+from sidelight.collector.query.frames import Weights, weigh
+from sidelight.collector.query.judging import Judgement, Wanted
+from sidelight.collector.query.picking import Pick, narrowed, picked
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.told import Verdict
+from sidelight.collector.query.windows import Question, Windows
+from sidelight.stacks.counts import ProfileType
+
+
+class VerdictAnswer(TypedDict):
+    """A verdict alone, and what it stands on."""
+
+    type: str
+    sides: list[SideNumbers]
+    verdict: Verdict
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Both sides of a comparison: their windows, cut, and the samples of each cell."""
+
+    cuts: Cuts
+    samples: Sequence[pa.Table]
+
+    @property
+    def chosen(self) -> list[Windows]:
+        return [self.cuts.a.windows, self.cuts.b.windows]
+
+
+def compared(reading: Reading, sides: Sequence[Question], wanted: Wanted) -> Compared:
+    """Both sides, with what they took by cell and stack."""
+    cuts = cut(sides, choose_apart(reading, sides, wanted.most_rows))
+    return Compared(cuts, [counted(reading, own) for own in (cuts.a, cuts.b)])
+
+
+def verdict(
+    reading: Reading,
+    sides: Sequence[Question],
+    kind: ProfileType,
+    *,
+    pick: Pick,
+    wanted: Wanted,
+    most: int,
+) -> VerdictAnswer:
+    """The verdict on two sides, of whose tree the `most` heaviest nodes are looked at."""
+    both = compared(reading, sides, wanted)
+    pairs = [
+        (windows, picked(reading, windows, weigh(table, kind), pick))
+        for windows, table in zip(both.chosen, both.samples, strict=True)
+    ]
+    tree, pooled = painted(reading, pairs, lines=False, most=most)
+    found, _ = judge(reading, both, pairs, tree, pooled, kind, wanted)
+    return {
+        "type": kind.value,
+        "sides": [
+            narrowed(side(question, windows, kind), weights, pick)
+            for question, (windows, weights) in zip(sides, pairs, strict=True)
+        ],
+        "verdict": found,
+        "basis": basis(both.chosen, kind, reading.unreadable),
+    }
+
+
+def judge(
+    reading: Reading,
+    both: Compared,
+    pairs: Sequence[tuple[Windows, Weights]],
+    tree: Drawn,
+    pooled: Pooled,
+    kind: ProfileType,
+    wanted: Wanted,
+    *,
+    lines: bool = False,
+) -> tuple[Verdict, list[int]]:
+    """The verdict, and for each node of the tree whether it changed; `lines`: the tree tells them apart."""
+    stacks = pooled_stacks(reading, pairs) if lines else pooled
+    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, lines=lines)
+    reading.deadline.remaining()
+    return judgement.verdict(), judgement.changed()
