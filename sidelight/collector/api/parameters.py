@@ -7,15 +7,16 @@ from typing import Final
 from multidict import MultiMapping
 
 from sidelight.collector.query.errors import BadParameter
-from sidelight.collector.query.judging import Wanted
 from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.matching import read_selector
+from sidelight.collector.query.matching import pattern_check, read_selector
 from sidelight.collector.query.picking import Pick
+from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.windows import Question
 from sidelight.collector.times import SECOND_NS, parse_time
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.labels import LabelLimits
 from sidelight.stacks.selectors import Selector
+from sidelight.verdicts.conditions import Condition, parse
 
 RANGE: Final = ("query", "from", "until")
 """Parameters of every question about windows."""
@@ -29,7 +30,7 @@ MANY: Final = ("conditions",)
 """Parameters that may be given more than once."""
 REQUESTS: Final = ("baseline_requests", "comparison_requests")
 
-JUDGED: Final = ("detect", "look", "alpha", "coverage", *REQUESTS, "limit")
+JUDGED: Final = ("detect", "look", "alpha", "coverage", *REQUESTS, "limit", *MANY)
 """Parameters of a verdict."""
 
 STACKS: Final = ("min_depth", "max_depth", "function", "focus")
@@ -94,10 +95,15 @@ class Parameters:
             limit=self.limit(usual.limit),
             requests=self._requests(),
             trouble=self._trouble(),
+            conditions=self._conditions(),
             least_coverage=self._number("coverage", usual.least_coverage, most=1),
             most_rows=limits.max_verdict_rows,
             most_tested=limits.max_verdict_tests,
         )
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        check = pattern_check()
+        return tuple(parse(text, check) for text in self._many["conditions"])
 
     def _trouble(self) -> str:
         """Why there are no rates per request although there are numbers."""

@@ -9,10 +9,10 @@ import pyarrow as pa
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.drawing import Drawn, Pooled, painted
 from sidelight.collector.query.frames import STATES_OF, Weights, weigh
-from sidelight.collector.query.judging import Wanted
 from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
+from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.verdict import compared, judge
 from sidelight.collector.query.windows import Question, Windows, choose_all
@@ -94,7 +94,9 @@ def flame(
         own = Pooled(pooled.canvas, [pooled.sides[each] for each in at])
         samples = [tree.samples[each] for each in at]
         pairs = [columns[each] for each in at]
-        found = judge(reading, both, pairs, replace(tree, samples=samples), own, kind, wanted, lines=lines)
+        found = judge(
+            reading, both, pairs, replace(tree, samples=samples), own, kind, pick, wanted, lines=lines
+        )
         answer["verdict"], answer["changed"] = found
     return answer
 

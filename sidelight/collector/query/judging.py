@@ -2,67 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sidelight.collector.columns import Column, is_word, one
-from sidelight.collector.query.cells import F64, I64, Cut, Cuts, floats, whole
+from sidelight.collector.query.cells import F64, I64, Cuts
 from sidelight.collector.query.drawing import Drawn, Flags, Pooled
-from sidelight.collector.query.quality import added, flattened, said, seconds, share
+from sidelight.collector.query.matching import fullmatches
+from sidelight.collector.query.sides import Wanted, scaled, taken, waited
 from sidelight.collector.query.spreading import Rows, Table, functions, nodes
 from sidelight.collector.query.told import (
     Effect,
     EffectColumns,
     Method,
     RoleIdle,
+    ToldCondition,
+    ToldDepth,
+    ToldExplanation,
     ToldMore,
     Verdict,
+    bare,
     checked,
     columns,
+    deep,
     effect,
     finite,
 )
-from sidelight.collector.query.watched import processes
-from sidelight.collector.store.tables import STATES
-from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.changes import Direction
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import Frame, unescape
 from sidelight.verdicts.bootstrap import FEWEST_PODS, ROUNDS
 from sidelight.verdicts.cells import Design, Side, design, spent
-from sidelight.verdicts.checks import LEAST_COVERAGE, Taken, Terms, checks, refusals
+from sidelight.verdicts.checks import Check, Terms, checks, refusals
+from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
+from sidelight.verdicts.depths import Depths, depths
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
+from sidelight.verdicts.explain import explain, own_time
 from sidelight.verdicts.spread import Effects, agreement, effects, judged, more
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
 THREADS: Final = ("main", "other")
 MINUTE_SECONDS: Final = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is wanted of a verdict.
-
-    detect: the relative change one wants to be able to see; look: the how manieth time these sides are looked
-    at; alpha: how often a change may be found where there is none. limit: most functions that are listed.
-    requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
-    is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
-    that are tested.
-    """
-
-    detect: float = 0.05
-    look: int = 1
-    alpha: float = 0.05
-    limit: int = 200
-    requests: tuple[float, float] | None = None
-    trouble: str = ""
-    least_coverage: float = LEAST_COVERAGE
-    most_rows: int = 5_000_000
-    most_tested: int = 10_000
+CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direction.GONE))
 
 
 class Judgement:
@@ -76,13 +60,15 @@ class Judgement:
         stacks: Pooled,
         kind: ProfileType,
         wanted: Wanted,
+        other: Callable[[ProfileType], Sequence[Rows]],
         *,
         lines: bool,
     ) -> None:
         self._cuts, self._tree, self._kind, self._wanted = (cuts.a, cuts.b), tree, kind, wanted
         self._paired, self._same_pods = cuts.paired, cuts.same_pods
-        self._taken = _taken(cuts.a, 0, wanted), _taken(cuts.b, 1, wanted)
-        terms = Terms(
+        self._taken = taken(cuts.a, 0, wanted), taken(cuts.b, 1, wanted)
+        self._other, self._stacks = other, stacks
+        self._terms = Terms(
             kind,
             cuts.paired,
             all(own.told for own in self._cuts),
@@ -91,17 +77,18 @@ class Judgement:
             wanted.least_coverage,
             wanted.trouble,
         )
-        self._checks = checks(*self._taken, terms)
+        self._checks = checks(*self._taken, self._terms)
         self._refused = refusals(self._checks)
-        a, b = self._rows(stacks)
+        a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
-        watched = _scaled(cuts.a.side, 0, wanted), _scaled(cuts.b.side, 1, wanted)
+        watched = scaled(cuts.a.side, 0, wanted), scaled(cuts.b.side, 1, wanted)
         self._design = self._designed(watched, (a.seconds(), b.seconds()))
         self._rate = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
         self._functions = functions(stacks, a, b, wanted.most_tested)
         if pooled is not stacks:
             a, b = self._rows(pooled)
         self._nodes = nodes(tree, a, b, wanted.most_tested)
+        self._outside = self._changed_nodes()
 
     def verdict(self) -> Verdict:
         """The whole of it."""
@@ -109,14 +96,17 @@ class Judgement:
         own, total = (self._family(table) for table in (of.own, of.total))
         order = _ranked(own, total)[: self._wanted.limit]
         frames = [Frame.parse(unescape(of.names[at])) for at in order.tolist()]
-        lack = self._lack()
+        lack, idle, depths_ = self._lack(), self._idle(None), self._depths()
+        depth = deep(depths_, self._unless_refused) if depths_ else None
         return {
             "sentence": self._sentence(lack),
             "direction": self._rate.direction[0].value,
             "rate": effect(self._rate),
-            "idle": self._idle(None),
+            "idle": idle,
+            "depth": depth,
             "roles": self._roles(),
             "checks": checked(self._checks),
+            "explanation": self._explanation(own),
             "functions": {
                 "function": [frame.function for frame in frames],
                 "file": [frame.file for frame in frames],
@@ -127,17 +117,102 @@ class Judgement:
             "functions_in_all": of.in_all,
             "method": self._method(),
             "more": lack,
+            "conditions": self._conditions(idle, depth),
         }
 
     def changed(self) -> list[int]:
         """For each node of the tree whether it is outside noise."""
         changed = np.zeros(len(self._tree.level), np.int64)
-        of = self._nodes
-        if len(of.at) and not self._refused:
-            found = effects(self._design, of.total.a, of.total.b, of.total.samples_a, of.total.samples_b)
-            changed[of.at[tree_rejections(of.level, found.p, self._design.alpha)]] = 1
+        changed[self._nodes.at[self._outside]] = 1
         told: list[int] = changed.tolist()
         return told
+
+    def _changed_nodes(self) -> Flags:
+        of = self._nodes
+        if self._refused:
+            return np.zeros(len(of.at), bool)
+        found = effects(self._design, of.total.a, of.total.b, of.total.samples_a, of.total.samples_b)
+        return tree_rejections(of.level, found.p, self._design.alpha)
+
+    def _explanation(self, own: _Family) -> ToldExplanation:
+        """What accounts for the change: the fewest call paths, and functions by their own time."""
+        of, rate = self._nodes, self._rate
+        a, b = (whole if whole > 0 else 1.0 for whole in (self._design.a.whole, self._design.b.whole))
+        delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a
+        names = list(map(unescape, self._tree.names))
+        changed = rate.direction[0] in CHANGED
+        found = explain(names, of.level, of.name, delta, self._outside, changed=changed)
+        owned = own_time(own.found.delta, own.changed, float(rate.delta[0]) if changed else 0.0)
+        frames = [Frame.parse(unescape(self._functions.names[one.at])) for one in owned]
+        return {
+            "share": found.share,
+            "paths": [
+                {"names": list(path.names), "delta": path.delta, "share": path.share} for path in found.paths
+            ],
+            "functions": [
+                {"function": frame.function, "file": frame.file, "delta": one.delta, "share": one.share}
+                for frame, one in zip(frames, owned, strict=True)
+            ],
+        }
+
+    def _depths(self) -> Depths | None:
+        """Samples by how deep their stacks are, compared."""
+        depth, of = np.unique(self._stacks.canvas.depths(), return_inverse=True)
+        a, b = (rows.table(of.astype(np.int64), len(depth)) for rows in self._of_stacks)
+        seen = (a.sum((1, 2)) > 0) | (b.sum((1, 2)) > 0)
+        return depths(self._design, depth[seen].astype(np.int64), a[seen], b[seen])
+
+    def _conditions(self, idle: Effect | None, depth: ToldDepth | None) -> list[ToldCondition]:
+        told: list[ToldCondition] = []
+        for condition in self._wanted.conditions:
+            found = self._about(condition, idle, depth)
+            state, said_ = judge(condition, found, whole=float(self._rate.a[0]))
+            told.append(
+                {"condition": condition.text, "state": state.value, "sentence": said_, "effect": found}
+            )
+        return told
+
+    def _about(self, condition: Condition, idle: Effect | None, depth: ToldDepth | None) -> Effect | None:
+        """The effect that a condition is about; None where there is nothing of the kind."""
+        subject = condition.subject
+        if subject in FUNCTIONS:
+            return self._of_functions(condition)
+        if subject == "idle":
+            return idle
+        if subject == "depth.max":
+            direction = Direction.INCOMPARABLE if self._refused else Direction.UNCLEAR
+            return bare(depth["max"][0], depth["max"][1], direction) if depth else None
+        if subject in DEPTHS:
+            of = cast("Mapping[str, Effect]", depth or {})
+            return of.get(subject.removeprefix("depth."))
+        if subject in ("rate", self._kind.value):
+            return effect(self._rate)
+        return self._of_type(ProfileType(subject))
+
+    def _of_type(self, kind: ProfileType) -> Effect:
+        """The whole rate of another type than that asked for, comparable or not by its own states."""
+        (a, samples_a), (b, samples_b) = (
+            (rows.seconds(), float(rows.samples.sum())) for rows in self._other(kind)
+        )
+        of = self._designed((self._design.a, self._design.b), (a, b))
+        refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
+        return effect(_told(self._raw(of, (a, b), (samples_a, samples_b)), refused))
+
+    def _of_functions(self, condition: Condition) -> Effect | None:
+        """The time of stacks that have (or end with) any function of a condition, each stack once."""
+        canvas = self._stacks.canvas
+        frames = [Frame.parse(unescape(word)) for word in canvas.words()]
+        function, file = condition.patterns
+        wanted = np.array(fullmatches(function, [frame.function for frame in frames]), bool)
+        if file:
+            wanted &= np.array(fullmatches(file, [frame.file for frame in frames]), bool)
+        any_of, last = canvas.holding(wanted)
+        held = any_of if condition.subject == "function" else last
+        a, b = self._of_stacks
+        counted = a.counted(held), b.counted(held)
+        if not any(counted):
+            return None
+        return effect(self._one(self._design, (a.seconds(held), b.seconds(held)), counted))
 
     def _rows(self, pooled: Pooled) -> tuple[Rows, Rows]:
         a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
@@ -157,13 +232,14 @@ class Judgement:
 
     def _one(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
         """The effect of one quantity."""
+        return self._unless_refused(self._raw(of, cells, samples))
+
+    def _raw(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
         a, b = (own[None] for own in cells)
-        return self._unless_refused(effects(of, a, b, *(np.array([count]) for count in samples)))
+        return effects(of, a, b, *(np.array([count]) for count in samples))
 
     def _unless_refused(self, found: Effects) -> Effects:
-        if not self._refused:
-            return found
-        return replace(found, direction=(Direction.INCOMPARABLE,) * len(found.direction))
+        return _told(found, self._refused)
 
     def _family(self, table: Table) -> _Family:
         """Effects of many, of which only those count as changed that are no false discoveries."""
@@ -175,7 +251,7 @@ class Judgement:
 
     def _idle(self, thread: str | None) -> Effect | None:
         """The idle share of wall time, of all threads or one kind; None where it is not known of a side."""
-        (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (_idle(own, thread) for own in self._cuts)
+        (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (waited(own, thread) for own in self._cuts)
         if time_a.whole <= 0 or time_b.whole <= 0:
             return None
         of = self._designed((time_a, time_b), (idle_a, idle_b))
@@ -249,70 +325,19 @@ class _Family:
 
     @property
     def changed(self) -> Flags:
-        outside = {Direction.MORE, Direction.LESS, Direction.NEW, Direction.GONE}
-        return np.array([direction in outside for direction in self.found.direction], bool)
+        return np.array([direction in CHANGED for direction in self.found.direction], bool)
 
     def told(self, at: I64) -> EffectColumns:
         return columns(self.found, self.q, self.agree, self.rows, at)
+
+
+def _told(found: Effects, refused: Sequence[Check]) -> Effects:
+    if not refused:
+        return found
+    return replace(found, direction=(Direction.INCOMPARABLE,) * len(found.direction))
 
 
 def _ranked(own: _Family, total: _Family) -> I64:
     """Functions that changed first, then by how much all their stacks did."""
     changed = own.changed | total.changed
     return np.lexsort((-np.abs(own.found.delta), -np.abs(total.found.delta), ~changed))
-
-
-def _idle(own: Cut, thread: str | None) -> tuple[F64, Side, float]:
-    """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
-    rows = _telling(own, thread)
-    idle, every = own.seconds(("idle",), rows), own.seconds(STATES, rows)
-    samples = float(floats(own.windows.table["idle"])[rows].sum())
-    return idle, Side(every, own.side.pods, own.side.seconds), samples
-
-
-def _telling(own: Cut, thread: str | None) -> Flags:
-    """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
-    table = own.windows.table
-    lists = one(table["missing_states"])
-    blind = whole(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
-    telling = np.ones(len(table), bool)
-    telling[blind] = False
-    return telling if thread is None else telling & _bools(is_word(table["thread"], thread))
-
-
-def _bools(column: Column) -> Flags:
-    return np.array(column.to_pylist(), bool)
-
-
-def _scaled(side: Side, at: int, wanted: Wanted) -> Side:
-    """What was watched, in requests where these are given: they come as evenly as time was watched."""
-    if wanted.requests is None or side.whole <= 0:
-        return side
-    return Side(side.watched * (wanted.requests[at] / side.whole), side.pods, side.seconds)
-
-
-def _taken(own: Cut, at: int, wanted: Wanted) -> Taken:
-    """How a side was watched, for the checks."""
-    table, watched = own.windows.table, processes(own.windows.watched)
-    pod_seconds = own.side.whole
-    cpu = seconds(watched["target_cpu_ns"])
-    samples = sum(int(whole(table[state]).sum()) for state in STATES)
-    truncated = added(table["truncated"])
-    return Taken(
-        windows=int(whole(table["windows"]).sum()),
-        pods=own.pods,
-        pod_seconds=pod_seconds,
-        modes=said(watched["mode"]),
-        periods_us=sorted({period / 1000 for period in whole(watched["period_ns"]).tolist()}),
-        samplers=said(watched["sampler"]),
-        readers=said(watched["reader"]),
-        pythons=said(watched["python"]),
-        missing_states=flattened(watched["missing_states"]),
-        kinds=said(table["thread"]),
-        truncated=truncated / max(samples, truncated, 1),
-        coverage=share(added(watched["covered_ns"]), added(watched["ticking_ns"])),
-        cpu=cpu / pod_seconds if cpu > 0 and pod_seconds > 0 else None,
-        requests=None if wanted.requests is None or not pod_seconds else wanted.requests[at] / pod_seconds,
-        first=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
-        last=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,
-    )

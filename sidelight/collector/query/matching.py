@@ -7,14 +7,15 @@ newline too, and a label that is absent counts as the empty text.
 """
 
 import time
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight.collector.columns import Array, Words, filtered, is_equal, one, words
 from sidelight.stacks.labels import KNOWN
-from sidelight.stacks.selectors import Matcher, Op, Selector, parse_selector
+from sidelight.stacks.selectors import CheckPattern, Matcher, Op, Selector, parse_selector
 
 MAX_READ_SECONDS: Final = 0.05
 """CPU time after which a selector may not have another regular expression."""
@@ -27,6 +28,11 @@ def read_selector(text: str) -> Selector:
 
     Raises BadSelector with a position.
     """
+    return parse_selector(text, pattern_check())
+
+
+def pattern_check() -> CheckPattern:
+    """What refuses (ValueError) patterns that RE2 does not take, or that all together take it too long."""
     began = time.thread_time()
 
     def check(pattern: str) -> None:
@@ -35,7 +41,7 @@ def read_selector(text: str) -> Selector:
             raise ValueError("those before it took too long already")
         _check_pattern(pattern)
 
-    return parse_selector(text, check)
+    return check
 
 
 def matching(table: pa.Table, selector: Selector) -> pa.Table:
@@ -77,4 +83,10 @@ def _check_pattern(pattern: str) -> None:
 
 def fullmatch(pattern: str, value: str) -> bool:
     """Whether a whole value matches a pattern that `read_selector` took."""
-    return bool(pc.match_substring_regex(pa.array([value], pa.string()), f"^(?s:{pattern})$")[0].as_py())
+    return fullmatches(pattern, [value])[0]
+
+
+def fullmatches(pattern: str, values: Sequence[str]) -> list[bool]:
+    """The same of many values."""
+    matches = pc.match_substring_regex(pa.array(values, pa.string()), f"^(?s:{pattern})$")
+    return cast("list[bool]", matches.to_pylist())

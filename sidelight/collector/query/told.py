@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.stacks.changes import Direction
 from sidelight.verdicts.checks import Check
+from sidelight.verdicts.depths import Depths
 from sidelight.verdicts.spread import Effects
 
 
@@ -77,6 +79,51 @@ class ToldFunctions(TypedDict):
     total: EffectColumns
 
 
+class ToldGap(TypedDict):
+    """The depth at which two distributions are farthest apart: of B so much more is deeper."""
+
+    depth: int
+    gap: float
+    low: float
+    high: float
+
+
+class ToldDepth(TypedDict):
+    """How deep stacks are, in frames; `max` of A and of B."""
+
+    mean: Effect
+    p50: Effect
+    p95: Effect
+    p99: Effect
+    max: list[int]
+    gap: ToldGap
+
+
+class ToldPath(TypedDict):
+    """A call path, root first, and its part of the change."""
+
+    names: list[str]
+    delta: float
+    share: float
+
+
+class ToldOwn(TypedDict):
+    """A function whose own time is part of the change."""
+
+    function: str
+    file: str
+    delta: float
+    share: float
+
+
+class ToldExplanation(TypedDict):
+    """The fewest call paths that account for the change, and the functions whose own time does."""
+
+    share: float | None
+    paths: list[ToldPath]
+    functions: list[ToldOwn]
+
+
 class Method(TypedDict):
     """How was judged."""
 
@@ -120,12 +167,15 @@ class Verdict(TypedDict):
     direction: str
     rate: Effect
     idle: Effect | None
+    depth: ToldDepth | None
     roles: list[RoleIdle]
     checks: list[ToldCheck]
+    explanation: ToldExplanation
     functions: ToldFunctions
     functions_in_all: int
     method: Method
     more: ToldMore | None
+    conditions: list[ToldCondition]
 
 
 _COLUMNS = ("a", "b", "delta", "low", "high", "relative", "relative_low", "relative_high", "p", "detectable")
@@ -155,6 +205,27 @@ def columns(
 def checked(found: Sequence[Check]) -> list[ToldCheck]:
     told: list[Any] = [asdict(check) for check in found]
     return told
+
+
+def deep(found: Depths, direction: Callable[[Effects], Effects]) -> ToldDepth:
+    """Depths, with the directions that they are told with."""
+    mean, quantiles = direction(found.mean), direction(found.quantiles)
+    gap = found.gap
+    return {
+        "mean": effect(mean),
+        "p50": effect(quantiles, 0),
+        "p95": effect(quantiles, 1),
+        "p99": effect(quantiles, 2),
+        "max": list(found.most),
+        "gap": {"depth": gap.depth, "gap": gap.gap, "low": gap.low, "high": gap.high},
+    }
+
+
+def bare(a: float, b: float, direction: Direction) -> Effect:
+    """An effect that is a fact of what was seen, without an interval."""
+    none: dict[str, Any] = dict.fromkeys(_COLUMNS)
+    numbers = {"a": a, "b": b, "delta": b - a, "relative": b / a - 1 if a else None, "p": 1.0}
+    return cast("Effect", {**none, **numbers, "direction": direction.value})
 
 
 def finite(value: float) -> float | None:

@@ -8,13 +8,16 @@ from typing import TypedDict
 
 import pyarrow as pa
 
+from sidelight.collector.columns import same
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.cells import Cuts, choose_apart, counted, cut
 from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks
 from sidelight.collector.query.frames import Weights, weigh
-from sidelight.collector.query.judging import Judgement, Wanted
+from sidelight.collector.query.judging import Judgement
 from sidelight.collector.query.picking import Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.sides import Wanted
+from sidelight.collector.query.spreading import Rows
 from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.windows import Question, Windows
 from sidelight.stacks.counts import ProfileType
@@ -63,7 +66,7 @@ def verdict(
         for windows, table in zip(both.chosen, both.samples, strict=True)
     ]
     tree, pooled = painted(reading, pairs, lines=False, most=most)
-    found, _ = judge(reading, both, pairs, tree, pooled, kind, wanted)
+    found, _ = judge(reading, both, pairs, tree, pooled, kind, pick, wanted)
     return {
         "type": kind.value,
         "sides": [
@@ -82,12 +85,22 @@ def judge(
     tree: Drawn,
     pooled: Pooled,
     kind: ProfileType,
+    pick: Pick,
     wanted: Wanted,
     *,
     lines: bool = False,
 ) -> tuple[Verdict, list[int]]:
     """The verdict, and for each node of the tree whether it changed; `lines`: the tree tells them apart."""
     stacks = pooled_stacks(reading, pairs) if lines else pooled
-    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, lines=lines)
+
+    def other(wanted_kind: ProfileType) -> list[Rows]:
+        """What both sides took of another type; of which stacks does not matter."""
+        rows = []
+        for own, table in zip((both.cuts.a, both.cuts.b), both.samples, strict=True):
+            weights = picked(reading, own.windows, weigh(table, wanted_kind), pick)
+            rows.append(Rows.of((same(0, pa.int32(), len(weights.h)), weights), own))
+        return rows
+
+    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, other, lines=lines)
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed()

@@ -1,0 +1,98 @@
+"""What is wanted of a verdict, and what a side tells besides its stacks: how it was watched, and waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sidelight.collector.columns import Column, is_word, one
+from sidelight.collector.query.cells import F64, Cut, floats, whole
+from sidelight.collector.query.drawing import Flags
+from sidelight.collector.query.quality import added, flattened, said, seconds, share
+from sidelight.collector.query.watched import processes
+from sidelight.collector.store.tables import STATES
+from sidelight.collector.times import SECOND_NS
+from sidelight.verdicts.cells import Side
+from sidelight.verdicts.checks import LEAST_COVERAGE, Taken
+from sidelight.verdicts.conditions import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is wanted of a verdict.
+
+    detect: the relative change one wants to be able to see; look: the how manieth time these sides are looked
+    at; alpha: how often a change may be found where there is none. limit: most functions that are listed.
+    requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
+    is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
+    that are tested. conditions: to be judged.
+    """
+
+    detect: float = 0.05
+    look: int = 1
+    alpha: float = 0.05
+    limit: int = 200
+    requests: tuple[float, float] | None = None
+    trouble: str = ""
+    conditions: tuple[Condition, ...] = ()
+    least_coverage: float = LEAST_COVERAGE
+    most_rows: int = 5_000_000
+    most_tested: int = 10_000
+
+
+def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:
+    """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
+    rows = _telling(own, thread)
+    idle, every = own.seconds(("idle",), rows), own.seconds(STATES, rows)
+    samples = float(floats(own.windows.table["idle"])[rows].sum())
+    return idle, Side(every, own.side.pods, own.side.seconds), samples
+
+
+def _telling(own: Cut, thread: str | None) -> Flags:
+    """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
+    table = own.windows.table
+    lists = one(table["missing_states"])
+    blind = whole(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
+    telling = np.ones(len(table), bool)
+    telling[blind] = False
+    return telling if thread is None else telling & _bools(is_word(table["thread"], thread))
+
+
+def _bools(column: Column) -> Flags:
+    return np.array(column.to_pylist(), bool)
+
+
+def scaled(side: Side, at: int, wanted: Wanted) -> Side:
+    """What was watched, in requests where these are given: they come as evenly as time was watched."""
+    if wanted.requests is None or side.whole <= 0:
+        return side
+    return Side(side.watched * (wanted.requests[at] / side.whole), side.pods, side.seconds)
+
+
+def taken(own: Cut, at: int, wanted: Wanted) -> Taken:
+    """How a side was watched, for the checks."""
+    table, watched = own.windows.table, processes(own.windows.watched)
+    pod_seconds = own.side.whole
+    cpu = seconds(watched["target_cpu_ns"])
+    samples = sum(int(whole(table[state]).sum()) for state in STATES)
+    truncated = added(table["truncated"])
+    return Taken(
+        windows=int(whole(table["windows"]).sum()),
+        pods=own.pods,
+        pod_seconds=pod_seconds,
+        modes=said(watched["mode"]),
+        periods_us=sorted({period / 1000 for period in whole(watched["period_ns"]).tolist()}),
+        samplers=said(watched["sampler"]),
+        readers=said(watched["reader"]),
+        pythons=said(watched["python"]),
+        missing_states=flattened(watched["missing_states"]),
+        kinds=said(table["thread"]),
+        truncated=truncated / max(samples, truncated, 1),
+        coverage=share(added(watched["covered_ns"]), added(watched["ticking_ns"])),
+        cpu=cpu / pod_seconds if cpu > 0 and pod_seconds > 0 else None,
+        requests=None if wanted.requests is None or not pod_seconds else wanted.requests[at] / pod_seconds,
+        first=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
+        last=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,
+    )
