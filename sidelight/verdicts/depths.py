@@ -79,15 +79,18 @@ def depths(of: Design, depth: I64, a: F64, b: F64, *, count: int = 1000) -> Dept
 def _effects(of: Design, a: F64, b: F64, x: object, y: object, samples: tuple[F64, F64] | None) -> Effects:
     """Effects of sums over samples; of shares if no numbers of samples are given."""
     one, two = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    own = _own(of, a, b, one.sum(0), two.sum(0))
+    own = per_sample(of, a.sum(0), b.sum(0), one.sum(0), two.sum(0))
     if samples is None:
-        samples = (_share_samples(one, own.a), _share_samples(two, own.b))
+        samples = (share_samples(one, own.a), share_samples(two, own.b))
     return effects(own, one, two, *samples)
 
 
-def _own(of: Design, a: F64, b: F64, whole_a: F64, whole_b: F64) -> Design:
-    """The design of rates per sample: what was watched are samples, and time passes as depth does."""
-    one, two = replace(of.a, watched=a.sum(0)), replace(of.b, watched=b.sum(0))
+def per_sample(of: Design, a: F64, b: F64, whole_a: F64, whole_b: F64) -> Design:
+    """The design of rates per sample (or second) that was taken: (P, T) of each side, and the whole's sums.
+
+    What was watched are samples, and how slowly time passes is measured on what is compared itself.
+    """
+    one, two = replace(of.a, watched=a), replace(of.b, watched=b)
     made = design(
         one, two, whole_a, whole_b, same_time=of.same_time, same_pods=of.same_pods, detect=of.detect
     )
@@ -105,7 +108,7 @@ def _mean_samples(depth: I64, a: F64, b: F64) -> tuple[F64, F64]:
     return found[0], found[1]
 
 
-def _share_samples(deeper: F64, side: Side) -> F64:
+def share_samples(deeper: F64, side: Side) -> F64:
     """How many samples of a count scatter, relatively, as much as a share of these does: n R/(1-R)."""
     rate = deeper.sum((1, 2)) / side.whole
     with np.errstate(divide="ignore"):
