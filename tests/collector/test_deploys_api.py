@@ -51,7 +51,7 @@ def deploy(service: str = "shop", version: str = "2", namespace: str = "ns", at:
 
 
 def regressed(**of: Any) -> Deploy:
-    told = Delivery("webhook", "regressed", "x-1", START, START, "sent", 1, START)
+    told = Delivery("webhook", "regressed", 1, START, START, "sent", 1, START)
     one = replace(deploy(**of), state=State.REGRESSED, judged="regressed", looks=(LOOK,), verdict={"a": 1})
     return replace(one, deliveries=(told,), regressed_at=START + 720)
 

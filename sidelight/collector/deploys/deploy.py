@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from base64 import b32encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -138,20 +138,26 @@ class Resolved:
 class Delivery:
     """What one receiver was told last, or is to be told, of one deploy.
 
-    `event` is `regressed` or `resolved`. `outcome` is `pending` until it is taken (`sent`), refused for good
-    (`refused`) or given up after `tries` (`failed`). `since` is when there was something to tell, `due` when
-    it is tried next, `problem` what the last try said.
+    `event` is `regressed` or `resolved`, the `number`-th thing that this receiver is told of this deploy.
+    `outcome` is `pending` until it is taken (`sent`), refused for good (`refused`) or given up (`failed`).
+    `since` is when there was something to tell, `due` when it is tried next, `at` when it was taken, and
+    `problem` what the last of its `tries` met.
     """
 
     receiver: str
     event: str
-    id: str
+    number: int
     since: float
     due: float
     outcome: str = "pending"
     tries: int = 0
     at: float | None = None
     problem: str = ""
+
+    @property
+    def was_heard(self) -> bool:
+        """Whether the receiver knows of it, or may: an answer can be lost."""
+        return self.outcome == "sent" or (self.outcome == "pending" and self.tries > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +191,12 @@ class Deploy:
     @property
     def is_active(self) -> bool:
         """Whether anything can still become of it without somebody's doing."""
-        waiting = any(one.outcome == "pending" for one in self.deliveries)
-        return self.due is not None or self.is_firing or waiting
+        told = any(one.outcome == "pending" or self._is_owed(one) for one in self.deliveries)
+        return self.due is not None or self.is_firing or told
+
+    def _is_owed(self, one: Delivery) -> bool:
+        """Whether a receiver is still to be told that there is nothing to know any longer."""
+        return one.event == "regressed" and one.was_heard and not self.is_firing
 
     @property
     def is_firing(self) -> bool:
@@ -255,15 +265,6 @@ def next_due(deploy: Deploy, done: float, rules: Rules) -> float | None:
     """When the look after that at offset `done` is due."""
     left = [offset for offset in offsets(rules) if offset > done]
     return deploy.first_seen + left[0] + rules.settle_seconds if left else None
-
-
-def judged(conditions: Sequence[Mapping[str, Any]]) -> State:
-    """What a look's conditions say together."""
-    states = {str(one["state"]) for one in conditions}
-    for state in (State.REGRESSED, State.INCOMPARABLE, State.UNCLEAR):
-        if state in states:
-            return state
-    return State.FINE if states else State.UNCLEAR
 
 
 def looked(deploy: Deploy, look: Look, verdict: Mapping[str, Any] | None, rules: Rules) -> Deploy:

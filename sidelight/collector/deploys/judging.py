@@ -1,13 +1,23 @@
-"""What a look finds: the verdict of `/api/v1/verdict` about a deploy's sides."""
+"""What a look finds: the verdict of `/api/v1/verdict` about a deploy's sides, asked in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sidelight.collector.deploys.deploy import Deploy, Range, State
+from sidelight.collector.deploys.appeared import of_version, span_of
+from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span, State
+from sidelight.collector.deploys.sides import Sides, sides
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.windows import Question
+from sidelight.collector.times import SECOND_NS
+from sidelight.verdicts.conditions import worst
+
+Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
+"""The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
+FUNCTIONS: Final = 20
+"""So many functions of a verdict are kept with a deploy; its link asks for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +37,49 @@ class Found:
 
 Judge = Callable[[Reading, Deploy, float, int], Found]
 """Compares a deploy at an offset, as its k-th look."""
+
+
+def judge_with(compare: Compare, rules: Rules) -> Judge:
+    """A judge that takes the previous version's time as `sides` says, and compares as `compare` does."""
+
+    def judge(reading: Reading, deploy: Deploy, offset: float, k: int) -> Found:
+        def ran(version: str, start: float, until: float) -> Span | None:
+            selector = of_version(deploy.namespace, deploy.service, version)
+            return span_of(reading, selector, start, until)
+
+        chosen = sides(deploy, offset, ran, rules)
+        if chosen is None:
+            return Found(State.UNCLEAR, problem="There are no windows of both versions to compare.")
+        verdict = compare(reading, questions(deploy, chosen), k, rules)
+        return found(verdict, chosen)
+
+    return judge
+
+
+def questions(deploy: Deploy, chosen: Sides) -> list[Question]:
+    """The previous version and the new one, each in its time."""
+    named = ((deploy.previous, chosen.baseline), (deploy.version, chosen.comparison))
+    return [
+        Question(
+            of_version(deploy.namespace, deploy.service, version),
+            round(of.start * SECOND_NS),
+            round(of.until * SECOND_NS),
+        )
+        for version, of in named
+    ]
+
+
+def found(verdict: Mapping[str, Any], chosen: Sides) -> Found:
+    """A verdict as a look keeps it."""
+    conditions = tuple(verdict["conditions"])
+    state = State(worst(str(one["state"]) for one in conditions))
+    return Found(
+        state,
+        chosen.way,
+        chosen.baseline,
+        chosen.comparison,
+        str(verdict["sentence"]),
+        verdict["rate"],
+        conditions,
+        verdict,
+    )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from aiohttp import web
 
 from sidelight.collector.deploys.asking import Asking
 from sidelight.collector.deploys.deploy import Rules
 from sidelight.collector.deploys.pace import Pace
+from sidelight.collector.deploys.receivers import Address, Receivers
 from sidelight.collector.deploys.routes import DeployRoutes, off
 from sidelight.collector.deploys.shelf import Shelf
 from sidelight.collector.deploys.watch import Watch
@@ -20,6 +23,9 @@ from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.lease import Leases, Stopped
 from sidelight.collector.store.objects import ObjectStore
+from sidelight.settings import BadSetting
+
+LEAST_SECRET: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +51,14 @@ def made(
     if not settings.deploys:
         return Deploys(shelf, off(), None, keep)
     seconds = settings.compact_lease_seconds
+    rules = rules_of(settings)
     watch = Watch(
         shelf,
         Asking(engine, stop.is_set),
         None,
-        rules_of(settings),
+        rules,
         metrics,
+        alerts=receivers(settings, shelf, metrics),
         pace=Pace(settings.deploy_looks_per_minute, settings.deploy_cpu_percent / 100, time.monotonic()),
         interval_seconds=settings.deploy_interval_seconds,
         keep_days=keep,
@@ -58,6 +66,38 @@ def made(
         leases=Leases(store, seconds) if seconds else None,
     )
     return Deploys(shelf, DeployRoutes(shelf, settings.path_prefix).routes(), watch, keep)
+
+
+def receivers(settings: Settings, shelf: Shelf, metrics: Metrics) -> Receivers:
+    """Who is told of deploys, from the settings. Raises BadSetting."""
+    url = settings.deploy_webhook_url
+    return Receivers(
+        shelf,
+        metrics,
+        webhook=Address(url) if url else None,
+        secret=_secret(settings.deploy_webhook_secret_file),
+        alertmanagers=tuple(map(Address, settings.alertmanager_url)),
+        resend_seconds=settings.alertmanager_resend_seconds,
+        retry_seconds=settings.deploy_alert_retry_seconds,
+        public_url=settings.public_url,
+    )
+
+
+def _secret(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        found = path.read_bytes().strip()
+    except OSError as error:
+        raise BadSetting(
+            f"cannot read the secret in {path}: {error}", hint="Check --deploy-webhook-secret-file."
+        ) from error
+    if len(found) < LEAST_SECRET:
+        raise BadSetting(
+            f"the secret in {path} has fewer than {LEAST_SECRET} bytes",
+            hint="Make one: `openssl rand -hex 32 > FILE`.",
+        )
+    return found
 
 
 def rules_of(settings: Settings) -> Rules:

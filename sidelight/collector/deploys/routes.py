@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from sidelight.collector.api.reply import json_reply, takes_gzip
+from sidelight.collector.deploys.alerts import delivery_id
 from sidelight.collector.deploys.deploy import Delivery, Deploy, Look, Range, State, resolved
 from sidelight.collector.deploys.shelf import NoDeploy, Shelf
 from sidelight.collector.deploys.views import api_link, view_link
@@ -126,7 +127,7 @@ class DeployRoutes:
             if one.resolved is None
             else {"at": _time(one.resolved.at), "by": one.resolved.by},
             "looks": [_look(look) for look in one.looks],
-            "alerts": [_delivery(delivery) for delivery in one.deliveries],
+            "alerts": [_delivery(one, delivery) for delivery in one.deliveries],
             "links": {
                 "self": path,
                 "view": f"{self._prefix}{view_link(one)}",
@@ -175,11 +176,11 @@ def _look(look: Look) -> dict[str, Any]:
     }
 
 
-def _delivery(one: Delivery) -> dict[str, Any]:
+def _delivery(deploy: Deploy, one: Delivery) -> dict[str, Any]:
     return {
         "receiver": one.receiver,
         "event": one.event,
-        "delivery": one.id,
+        "delivery": delivery_id(deploy, one),
         "outcome": one.outcome,
         "tries": one.tries,
         "since": _time(one.since),
