@@ -1,0 +1,166 @@
+"""Record real services under load that comes and goes, for the simulations of bench/verdicts.
+
+    python -m bench.verdicts.record [--seconds 1080] [--pods 10] [--window-seconds 3] [--into FOLDER]
+
+Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
+and the Django `shop` under gunicorn. Load over loopback follows `weather`: four compressed days, a slow
+wander, bursts; pods have different shares of it. It needs root or SYS_PTRACE, and the Django environment of
+tests/services. All of it runs at `nice 5` and ends by itself. One .npz each goes to
+bench/verdicts/recorded; a line each says what is in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Final
+
+from bench.verdicts.recordings import RECORDED, Recording, recording_of, save
+from bench.verdicts.weather import Weather
+from sidelight.stacks.window import Window
+from tests.running import Running, eventually, running, sidelight
+from tests.services.venvs import environment
+from tests.sidecar.collecting import collecting
+
+PROGRAMS: Final = Path(__file__).parent / "programs"
+SHARES: Final = (1.5, 1.2, 1.0, 0.8, 0.6, 1.1, 0.9, 0.7, 1.3, 0.75, 1.05, 0.85)
+KINDS: Final[Mapping[str, Sequence[str]]] = {
+    "feed": (
+        "GET /items.json", "GET /items.xml", "GET /items.csv", "GET /items.mail", "GET /words",
+        "GET /stream", "GET /many", "POST /items", "GET /items.nothing",
+    ),
+    "shop": (
+        "GET /?page=3", "GET /?page=7", "GET /search/?q=red+warm", "GET /search/?q=old", "GET /p/7/",
+        "GET /p/60/", "GET /p/101/", "GET /report/", "GET /nowhere/",
+    ),
+}  # fmt: skip
+RATES: Final = {"feed": 16.0, "shop": 3.5}
+"""Requests per second and pod."""
+DAYS: Final = 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=1080)
+    parser.add_argument("--pods", type=int, default=10)
+    parser.add_argument("--window-seconds", type=float, default=3)
+    parser.add_argument("--rate", type=float, default=100, help="samples per second")
+    parser.add_argument("--load", type=float, default=1, help="times the usual requests")
+    parser.add_argument("--into", type=Path, default=RECORDED)
+    given = parser.parse_args()
+    os.setpriority(os.PRIO_PROCESS, 0, max(5, os.getpriority(os.PRIO_PROCESS, 0)))
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        folder = Path(scratch)
+        collector = stack.enter_context(collecting())
+        loads = {}
+        for number, service in enumerate(KINDS):
+            pods = [f"{service}-{at}" for at in range(given.pods)]
+            started = [stack.enter_context(START[service](folder, pod, given.seconds)) for pod in pods]
+            places = [place(service, folder, pod, one) for pod, one in zip(pods, started, strict=True)]
+            for pod, (_, pid) in zip(pods, places, strict=True):
+                stack.enter_context(sidecar(folder, collector.url, service, pod, pid, given))
+            weather = Weather(
+                given.load * RATES[service] * given.pods,
+                given.seconds / DAYS,
+                SHARES[: given.pods],
+                KINDS[service],
+                number,
+            )
+            plan = {
+                "ports": [port for port, _ in places],
+                "seconds": given.seconds,
+                "weather": dataclasses.asdict(weather),
+            }
+            argv = [sys.executable, "-m", "bench.verdicts.load", json.dumps(plan), str(folder / service)]
+            loads[service] = stack.enter_context(running(folder / f"{service}.load.log", *argv))
+        for service, load in loads.items():
+            eventually("the load ends", lambda load=load: not load.alive(), given.seconds + 120)
+            if load.process.returncode:
+                raise SystemExit(f"the load on {service} failed:\n{load.said()}")
+        taken = collector.taken
+        for service in KINDS:
+            report(service, [one for one in taken if one.labels["service"] == service], folder, given.into)
+
+
+def feed(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Running]:
+    argv = [sys.executable, str(PROGRAMS / "feed_service.py"), str(folder / f"{pod}.port"), str(seconds + 60)]
+    return running(folder / f"{pod}.log", *argv)
+
+
+def shop(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Running]:
+    django = environment(Path(sys.executable), "django").bin.parent
+    (packages,) = django.glob("lib/python*/site-packages")
+    argv = [
+        "timeout", str(seconds + 60), sys.executable, "-m", "gunicorn", "--bind", "127.0.0.1:0",
+        "--chdir", str(PROGRAMS), "--timeout", "60", "--no-control-socket", "shop_service:application",
+    ]  # fmt: skip
+    return running(folder / f"{pod}.log", *argv, env={"PYTHONPATH": str(packages)})
+
+
+START: Final = {"feed": feed, "shop": shop}
+
+
+def place(service: str, folder: Path, pod: str, one: Running) -> tuple[int, int]:
+    """Where a pod listens, and the process that does the work."""
+
+    def told() -> tuple[int, int] | None:
+        if not one.alive():
+            raise SystemExit(f"{pod} ended:\n{one.said()}")
+        if service == "feed":
+            port_file = folder / f"{pod}.port"
+            return (int(port_file.read_text()), one.pid) if port_file.exists() else None
+        port = re.search(r"Listening at: http://127\.0\.0\.1:(\d+)", one.said())
+        pid = re.search(r"Booting worker with pid: (\d+)", one.said())
+        return (int(port[1]), int(pid[1])) if port and pid else None
+
+    return eventually(f"{pod} listens", told, 60)
+
+
+def sidecar(
+    folder: Path, url: str, service: str, pod: str, pid: int, given: argparse.Namespace
+) -> AbstractContextManager[Running]:
+    argv = sidelight(
+        "sidecar", "--collector", url, "--pid", str(pid), "--service", service, "--version", "1",
+        "--pod", pod, "--rate", str(given.rate), "--window-seconds", str(given.window_seconds),
+        "--spool-dir", str(folder / f"{pod}.spool"), "--listen", "127.0.0.1:0",
+    )  # fmt: skip
+    return running(folder / f"{pod}.sidecar.log", *argv)
+
+
+def report(service: str, windows: Sequence[Window], folder: Path, into: Path) -> None:
+    """Write what was recorded of a service while it had load, and say what it is like."""
+    told = json.loads((folder / service).read_text())
+    begun, ended = (10**9 * told[name] for name in ("start", "until"))
+    by_pod = {f"{service}-{at}": dict(pairs) for at, pairs in enumerate(told["answered"])}
+    loaded = [one for one in windows if begun <= one.start_ns and one.start_ns + one.duration_ns <= ended]
+    recording = recording_of(loaded, by_pod)
+    into.mkdir(parents=True, exist_ok=True)
+    path = into / f"{service}.npz"
+    save(recording, path)
+    print(f"{service}: {told['failed']} requests failed, {told['dropped']} dropped; {described(recording)}")
+    print(f"  {path}: {path.stat().st_size} bytes", flush=True)
+
+
+def described(recording: Recording) -> str:
+    requests = recording.requests.sum()
+    seconds, clock, watched = recording.seconds().sum(), recording.clock.sum(), recording.watched.sum()
+    return (
+        f"{len(recording.start)} windows of {len(recording.pods)} pods, {requests:.0f} requests, "
+        f"{recording.samples().sum():.0f} samples on the CPU ({seconds / watched:.1%} of the time watched, "
+        f"{clock / recording.duration.sum():.1%} by the processes' clocks), {len(recording.functions)} "
+        f"functions, {len(recording.parent)} nodes, deepest {recording.depths.max()}"
+    )
+
+
+if __name__ == "__main__":
+    main()
