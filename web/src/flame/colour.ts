@@ -1,21 +1,33 @@
 import type { Change } from "./compare.ts";
 import { hash } from "./focus.ts";
-import { groupOf } from "./groups.ts";
+import { groupOf, type Group } from "./groups.ts";
 import { frameParts, packageOf } from "./packages.ts";
 
 /** A colour as 0xRRGGBB. */
 export type Rgb = number;
 
+/** Whose a file is, and the hue of its package. */
+export interface Owner {
+  readonly group: Group;
+  readonly hue: number;
+}
+
 /**
  * A frame's colour: its package gives the hue, its function the shade, so one symbol always has one
  * colour. Application code is strong, third-party code softer, the standard library pale; frames without
  * a file (`total`, `(other)`) are grey.
+ * `owners` keeps what was found of files, for the next frame.
  */
-export function frameColour(text: string): Rgb {
-  const group = groupOf(text);
+export function frameColour(text: string, owners = new Map<string, Owner>()): Rgb {
+  const { function: name, file } = frameParts(text);
+  let owner = owners.get(file);
+  if (!owner) {
+    owner = { group: groupOf(text), hue: HUES[Math.floor(spread(hash(packageOf(text).name, 7)) * HUES.length)] };
+    owners.set(file, owner);
+  }
+  const { group, hue } = owner;
   if (group === "no file") return hsl(240, 0.03, 0.72);
-  const hue = HUES[Math.floor(spread(hash(packageOf(text).name, 7)) * HUES.length)];
-  const shade = spread(hash(frameParts(text).function, 11));
+  const shade = spread(hash(name, 11));
   if (group === "standard library") return hsl(205 + hue / 12, 0.16, 0.72 + shade * 0.1);
   return group === "application" ? hsl(hue, 0.66, 0.61 + shade * 0.12) : hsl(hue, 0.4, 0.7 + shade * 0.09);
 }

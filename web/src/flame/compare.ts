@@ -22,8 +22,8 @@ export interface Change {
 }
 
 /** What each side's microseconds are divided by; 0 stands for "nothing watched". */
-export function divisors(norm: Norm, podSeconds: readonly number[], totalUs: () => number[]): number[] {
-  return norm === "rate" ? podSeconds.map((seconds) => seconds * 1e6) : totalUs();
+export function divisors(norm: Norm, podSeconds: readonly number[], totalUs: readonly number[]): number[] {
+  return norm === "rate" ? podSeconds.map((seconds) => seconds * 1e6) : [...totalUs];
 }
 
 const over = (value: number, divisor: number) => (divisor > 0 ? value / divisor : 0);

@@ -50,7 +50,7 @@ export class Raster {
   }
 }
 
-/** A fill as a canvas and as its pixels take it, and the ink that is read on it. */
+/** A fill as a canvas and as its pixels take it, and the ink that is read on it. Most boxes need their pixel alone. */
 export interface Ink {
   readonly fill: string;
   readonly pixel: number;
@@ -70,7 +70,7 @@ export class Inks {
     if (found) return found;
     const seen = onGround(fill, this.background);
     const shown = faded ? mix(seen, this.background, FADING) : seen;
-    const made = { fill: css(shown), pixel: pixelOf(shown), ink: inkOn(shown) };
+    const made: Ink = { pixel: pixelOf(shown), get fill() { return css(shown); }, get ink() { return inkOn(shown); } };
     known.set(fill, made);
     return made;
   }
@@ -85,12 +85,17 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, paper: Pap
   const { rowStart, order, sliver } = boxes;
   const { inks, ratio, raster: { pixels, width: across, height: down } } = paper;
   const gap = Math.max(Math.round(ratio), 1);
+  const narrow = paper.characterWidth * 2 + 6;
   const named: number[] = [];
-  const inkOf = (i: number) => inks.of(look(boxes.node[i]).fill, (hit !== null && hit[boxes.node[i]] === 0) || boxes.level[i] < focusLevel);
-  const run = (line: Uint32Array, i: number) => {
+  const marked: number[] = [];
+  const inkOf = (i: number, seen: Look) => inks.of(seen.fill, (hit !== null && hit[boxes.node[i]] === 0) || boxes.level[i] < focusLevel);
+  const run = (line: Uint32Array, i: number, seen: Look) => {
     const left = Math.round(boxes.x[i] * ratio);
     const right = Math.round((boxes.x[i] + boxes.width[i]) * ratio);
-    line.fill(inkOf(i).pixel, left, Math.max(sliver[i] ? right : right - gap, left + 1));
+    const until = Math.max(sliver[i] ? right : right - gap, left + 1);
+    const { pixel } = inkOf(i, seen);
+    // Most boxes are a few pixels: a call of `fill` for each takes longer.
+    for (let at = left; at < until; at++) line[at] = pixel;
   };
   pixels.fill(pixelOf(inks.background));
   const lastRow = Math.min(Math.ceil((paper.scroll + paper.height) / ROW_PIXELS), boxes.rows);
@@ -100,12 +105,16 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, paper: Pap
     const first = Math.max(top, 0);
     if (first >= bottom) continue;
     const line = pixels.subarray(first * across, (first + 1) * across);
+    marked.length = 0;
     for (let at = rowStart[row]; at < rowStart[row + 1]; at++) {
-      run(line, order[at]);
-      if (boxes.width[order[at]] > paper.characterWidth * 2 + 6 || look(boxes.node[order[at]]).hatch !== "") named.push(order[at]);
+      const i = order[at];
+      const seen = look(boxes.node[i]);
+      run(line, i, seen);
+      if (boxes.width[i] > narrow || seen.hatch !== "") named.push(i);
+      if (boxes.width[i] > 1 && sliver[i]) marked.push(i);
     }
     // What a search marks lies on top of its neighbours.
-    for (let at = rowStart[row]; at < rowStart[row + 1]; at++) if (boxes.width[order[at]] > 1 && sliver[order[at]]) run(line, order[at]);
+    for (const i of marked) run(line, i, look(boxes.node[i]));
     for (let y = first + 1; y < bottom; y++) pixels.copyWithin(y * across, first * across, (first + 1) * across);
   }
   paper.raster.show();
@@ -115,9 +124,9 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, paper: Pap
     const seen = look(boxes.node[i]);
     const y = boxes.level[i] * ROW_PIXELS - paper.scroll;
     const width = Math.max(boxes.width[i] - 1, 1);
-    const { ink } = inkOf(i);
+    const { ink } = inkOf(i, seen);
     if (seen.hatch !== "") hatch(context, boxes.x[i], y, width, seen.hatch, ink);
-    if (width < paper.characterWidth * 2 + 6) continue;
+    if (width < narrow) continue;
     context.fillStyle = ink;
     label(context, badge(seen), Math.round(boxes.x[i]), y, width, paper.characterWidth);
   }

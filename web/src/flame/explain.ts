@@ -1,6 +1,6 @@
 import { changeOf, divisors, type Change } from "./compare.ts";
 import { sum } from "./reading.ts";
-import type { Tree } from "./tree.ts";
+import type { Column, Tree } from "./tree.ts";
 
 export interface Reason {
   readonly name: string;
@@ -27,8 +27,8 @@ const MOST = 5;
  * Frames that stand for others, such as `(other)`, explain nothing.
  */
 export function explain(tree: Tree, podSeconds: readonly number[]): Explanation {
-  const divisor = divisors("rate", podSeconds, () => []);
-  const by = (columns: readonly Float64Array[]) => columns.map((column) => {
+  const divisor = divisors("rate", podSeconds, []);
+  const by = (columns: readonly Column[]) => columns.map((column) => {
     const sums = new Float64Array(tree.names.length);
     for (let i = 0; i < column.length; i++) sums[tree.name[i]] += column[i];
     return sums;

@@ -1,5 +1,5 @@
 import { Growth } from "./grow.ts";
-import { shapeOf, totals, type Tree } from "./tree.ts";
+import { shapeOf, totals, type Column, type Tree } from "./tree.ts";
 
 /** Callers are followed only for groups of at least this part of the whole; smaller ones stay one box. */
 export const GROW_AT_LEAST = 1 / 4000;
@@ -43,7 +43,7 @@ interface Climb {
   readonly starts: readonly number[];
   readonly reached: readonly number[];
   readonly self: readonly Float64Array[];
-  readonly samples: readonly Float64Array[];
+  readonly samples: readonly Column[];
   readonly weight: Float64Array;
   readonly atLeast: number;
 }

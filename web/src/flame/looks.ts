@@ -1,5 +1,5 @@
 import { microseconds, percent } from "../numbers.ts";
-import { css, frameColour, heatColour, HEAT, stateColour, STATE_COLOURS, type Rgb } from "./colour.ts";
+import { css, frameColour, heatColour, HEAT, stateColour, STATE_COLOURS, type Owner, type Rgb } from "./colour.ts";
 import type { Look } from "./draw.ts";
 import { groupOf, type Group } from "./groups.ts";
 import { packageOf } from "./packages.ts";
@@ -21,7 +21,8 @@ export function lookOf(reading: Reading, side: number, by: ColourBy): (node: num
 /** Colours by package, one shade a function, whatever the names are; each name is looked at once. */
 function namedLook(tree: Tree): (name: number) => Look {
   const known: (Look | undefined)[] = new Array(tree.names.length);
-  return (name) => (known[name] ??= { fill: frameColour(colourText(tree.names[name], tree.by)), label: tree.names[name], hatch: "" });
+  const owners = new Map<string, Owner>();
+  return (name) => (known[name] ??= { fill: frameColour(colourText(tree.names[name], tree.by), owners), label: tree.names[name], hatch: "" });
 }
 
 /** The looks of some fills, each made once. */

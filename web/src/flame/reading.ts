@@ -1,7 +1,7 @@
 import { collapseRecursion } from "./collapse.ts";
 import { changeOf, divisors, meanOf, type Change, type Norm } from "./compare.ts";
 import { invert } from "./invert.ts";
-import { shapeOf, totals, type Shape, type States, type Tree } from "./tree.ts";
+import { shapeOf, totals, type Column, type Shape, type States, type Tree } from "./tree.ts";
 import { narrow, statesOf, widen } from "./widen.ts";
 
 /** How a tree is looked at. */
@@ -26,7 +26,7 @@ export interface Reading {
 }
 
 export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Reading {
-  const divisor = divisors(lens.norm, podSeconds, () => tree.self.map(sum));
+  const divisor = divisors(lens.norm, podSeconds, lens.norm === "share" ? tree.self.map(sum) : []);
   const sides = tree.self.length;
   const wide = widen(tree);
   const folded = lens.collapse ? collapseRecursion(wide) : wide;
@@ -78,7 +78,7 @@ export function countBefore(...marks: readonly (Uint8Array | null)[]): Uint32Arr
   return before;
 }
 
-export function sum(column: Float64Array): number {
+export function sum(column: Column): number {
   let all = 0;
   for (const value of column) all += value;
   return all;

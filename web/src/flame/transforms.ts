@@ -1,5 +1,6 @@
 import { findFocus, focusName, nameWord, wordText } from "./focus.ts";
 import { ownerOf, withoutLine } from "./packages.ts";
+import { sum } from "./reading.ts";
 import { regrow } from "./regrow.ts";
 import { shapeOf, type Tree } from "./tree.ts";
 
@@ -100,7 +101,7 @@ export interface LeftOut {
 export interface Transformed {
   readonly tree: Tree;
   readonly steps: readonly { readonly transform: Transform; readonly fate: Fate }[];
-  /** Per column of `self`. */
+  /** Per column of `self`; not counted where no transform is asked for. */
   readonly left: readonly LeftOut[];
 }
 
@@ -115,7 +116,7 @@ export function applyTransforms(tree: Tree, t: string): Transformed {
     at = next ?? at;
   }
   const left = tree.samples.map((column, side) => {
-    const of = sum(column);
+    const of = t === "" ? 0 : sum(column);
     return { samples: at === tree ? 0 : of - sum(at.samples[side]), of };
   });
   return { tree: at, steps, left };
@@ -226,10 +227,4 @@ function deepestOf(tree: Tree): number {
   let deepest = 0;
   for (const at of tree.level) if (at > deepest) deepest = at;
   return deepest;
-}
-
-function sum(column: Float64Array): number {
-  let all = 0;
-  for (const value of column) all += value;
-  return all;
 }

@@ -10,12 +10,15 @@ export interface Tree {
   readonly level: Int32Array;
   readonly name: Int32Array;
   readonly self: readonly Float64Array[];
-  readonly samples: readonly Float64Array[];
+  readonly samples: readonly Column[];
   /** By side, if it was asked for: what of `self` was waiting, running and holding the GIL. */
   readonly states?: readonly States[];
   /** Set when names are files or packages and not frames. */
   readonly by?: "file" | "package";
 }
+
+/** A number a node; as it came in the answer where no picture is made of it. */
+export type Column = Float64Array | readonly number[];
 
 /** Microseconds by state, a number a node. */
 export interface States {
@@ -49,7 +52,7 @@ export function treeOf(wire: WireTree): Tree {
     level: new Int32Array(wire.level),
     name: new Int32Array(wire.name),
     self: wire.sides.map((side) => new Float64Array(side.self_us)),
-    samples: wire.sides.map((side) => new Float64Array(side.self_samples)),
+    samples: wire.sides.map((side) => side.self_samples),
     ...(byState.length === wire.sides.length && { states: byState.map(statesOf) }),
   };
 }
@@ -61,30 +64,25 @@ const statesOf = ({ idle, running, gil }: Readonly<Record<keyof States, readonly
  * Where each subtree ends and what `self` adds up to over it, in one pass from the back: the first picture of a large
  * tree waits for it. Parents are worked out when something asks for them.
  */
-export function shapeOf(level: Int32Array, self: Float64Array = new Float64Array(level.length)): Shape & { readonly total: Float64Array } {
+export function shapeOf(level: Int32Array, self: Column = new Float64Array(level.length)): Shape & { readonly total: Float64Array } {
   const count = level.length;
   const end = new Int32Array(count);
   const total = new Float64Array(count);
-  // Of each level: what the subtrees sum up to whose parent is still to come, and where the last of them ends.
-  const below = new Float64Array(count);
-  const until = new Int32Array(count);
+  // Of each level: time and nodes of the subtrees whose parent is still to come. Sums need no branches, which would miss.
+  const time = new Float64Array(count + 1);
+  const nodes = new Int32Array(count + 1);
   let deepest = 0;
-  let after = 0;
   for (let i = count - 1; i >= 0; i--) {
     const at = level[i];
-    let sum = self[i];
-    let last = i + 1;
-    if (after > at) {
-      sum += below[after];
-      last = until[after];
-      below[after] = 0;
-      until[after] = 0;
-    } else if (at > deepest) deepest = at;
-    below[at] += sum;
-    until[at] ||= last;
+    if (at > deepest) deepest = at;
+    const sum = self[i] + time[at + 1];
+    const size = 1 + nodes[at + 1];
+    time[at + 1] = 0;
+    nodes[at + 1] = 0;
+    time[at] += sum;
+    nodes[at] += size;
     total[i] = sum;
-    end[i] = last;
-    after = at;
+    end[i] = i + size;
   }
   let parent: Int32Array | null = null;
   return { end, total, deepest, get parent() { return (parent ??= parents(level)); } };
@@ -101,7 +99,7 @@ function parents(level: Int32Array): Int32Array {
 }
 
 /** The sum of `self` over each node's subtree. */
-export const totals = (level: Int32Array, self: Float64Array): Float64Array => shapeOf(level, self).total;
+export const totals = (level: Int32Array, self: Column): Float64Array => shapeOf(level, self).total;
 
 /** The nodes from the root down to `node`, both included. */
 export function pathTo(shape: Shape, node: number): number[] {

@@ -257,7 +257,7 @@ export class FlameView {
     }
     const paint = minimap.painter(picture, size.width, size.ratio, colours.inks.background);
     if (paint) {
-      requestAnimationFrame(() => setTimeout(() => {
+      requestAnimationFrame(() => whenIdle(() => {
         paint();
         if (this.picture) this.overview(this.picture);
       }));
@@ -406,6 +406,9 @@ export class FlameView {
     scroller.scrollTop = Math.max(top - clientHeight / 3, 0);
   }
 }
+
+/** Between two frames; not every browser tells when nothing else is to be done. */
+const whenIdle: (work: () => void) => unknown = window.requestIdleCallback ?? setTimeout;
 
 function element(tag: string, className: string): HTMLElement {
   const made = document.createElement(tag);

@@ -56,7 +56,7 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
     return <p class="missing" role="status"><bdi><code>{wordText(place.value.fn).slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;
   }
   const two = names.length === 2;
-  const divisor = divisors(norm, sides.map((side) => side.pod_seconds), () => sides.map((side) => side.seconds * 1e6));
+  const divisor = divisors(norm, sides.map((side) => side.pod_seconds), sides.map((side) => side.seconds * 1e6));
   return (
     <>
       <p class="basis">
