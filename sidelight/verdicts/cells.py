@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.slowness import frequencies, slowness
+from sidelight.verdicts.slowness import Passing, passing
 
 F64 = NDArray[np.float64]
 
@@ -55,21 +55,26 @@ class Side:
 class Design:
     """Two sides, and how they are compared: the same for every quantity of one comparison.
 
-    `same_time`: a column of A and the same of B had the same load (a canary, the same hours of other days).
-    `same_pods`: a row of A and the same of B are the same pods. `frequencies`: of how many cosines the
-    passing of time is judged. `slowness`: by how much the variance in time is raised because load changes
-    slowly beside the range. `alpha`: the level that is spent at this look. `detect`: the relative change one
-    wants to see.
+    `same_time`: a column of A and the same of B belong together, as they had the same load (a canary) or,
+    with `other_days`, were the same hours of other days, whose loads resemble each other and are not the
+    same. `same_pods`: a row of A and the same of B are the same pods. `passing`: how the passing of time is
+    judged, for each side, or once for their difference where columns are paired. `alpha`: the level that is
+    spent at this look. `detect`: the relative change one wants to see.
     """
 
     a: Side
     b: Side
     same_time: bool
+    other_days: bool
     same_pods: bool
-    frequencies: int
-    slowness: float
+    passing: Passing
     alpha: float
     detect: float
+
+    @property
+    def frequencies(self) -> int:
+        """Of how many cosines of each series the passing of time is judged; 0 where there is one block."""
+        return min(len(weights) for weights in self.passing.weights)
 
 
 def design(
@@ -79,6 +84,7 @@ def design(
     whole_b: F64,
     *,
     same_time: bool = False,
+    other_days: bool = False,
     same_pods: bool = False,
     alpha: float = 0.05,
     look: int = 1,
@@ -101,8 +107,9 @@ def design(
     series = [residuals(side, whole).sum(0) for side, whole in ((a, whole_a), (b, whole_b))]
     if same_time:
         series = [series[1] - series[0]]
-    count = frequencies([len(one) for one in series])
-    return Design(a, b, same_time, same_pods, count, slowness(series, count), spent(alpha, look), detect)
+    level = spent(alpha, look)
+    seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
+    return Design(a, b, same_time, other_days, same_pods, passing(series, seconds, level), level, detect)
 
 
 def spent(alpha: float, look: int) -> float:

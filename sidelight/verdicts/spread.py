@@ -3,14 +3,18 @@
 A rate is R = ΣX/ΣW, seconds over what was watched. To first order its error is the sum over the cells of e =
 (X - R W)/ΣW (linearisation; Cochran, Sampling Techniques, 1977, §6.3), so its variance is that of sums of e:
 
-- Cells of one pod go together, and so do cells of one time: V = Vp + Vt - Vc, clustered both ways (Cameron,
-  Gelbach and Miller, 2011; with times that depend on each other: Chiang, Hansen and Sasaki, 2024).
-- Vp is of the sums of the rows, n/(n-1) Σ e². Vt is of the series of the sums of the columns: T times the
-  mean square of its projections on the first cosines (Lazarus, Lewis, Stock and Watson, 2018), as load of one
-  block resembles that of the next. Vc is the same inside each row, added up: it was counted twice.
+- Cells of one pod go together, and so do cells of one time, so the variance is clustered both ways (Cameron,
+  Gelbach and Miller, 2011; with times that depend on each other: Chiang, Hansen and Sasaki, 2024). It is
+  added up of three parts that can be told apart: how pods differ for good, what passes in each pod by itself,
+  and what passes in all pods at once.
+- What passes in all at once is the series of the sums of the columns; `slowness` tells how its projections on
+  cosines make a variance. What the pods by themselves account for is taken off.
+- What passes in each is what remains in its row. How pods differ for good is what the sums of rows, n/(n-1)
+  times the sum of e squared, have beyond that. Relative to their rate pods of both sides are taken to differ
+  alike: a canary of one pod has the differences of the pods it is compared with.
 - Where rows (or columns) of both sides belong together, e of B minus e of A takes the place of both, and what
   they share cancels.
-- n samples scatter by √n at least, so a side is never held to be surer than R²/n.
+- n samples scatter by the square root of n, so no side is held to be surer than that.
 
 Degrees of freedom are Satterthwaite's. The interval of the relative change is Fieller's (1954), which holds 0
 exactly where the test of the difference does not reject; it has no upper end where A's own rate is not known
@@ -19,7 +23,9 @@ to differ from 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +38,11 @@ from sidelight.verdicts.student import MOST_DF, quantile, two_sided
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-POWER = 0.8
+POWER: Final = 0.8
 """With which chance a change of the size that is called detectable is found."""
+ALIKE: Final = 2.0
+"""How many times what pods pass through by themselves may show in all at once, and still be luck: of 8
+cosines it shows more in one of twenty (the F distribution of 8 and 56 degrees)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +84,11 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
     Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself
     at the level of the design: for families of them see `discovery` and `judged`.
     """
-    one, two = _errors(design, design.a, a), _errors(design, design.b, b)
-    counting_a, counting_b = _counting(one, two, samples_a), _counting(two, one, samples_b)
-    alone_a, alone_b = _spread(design, None, one), _spread(design, None, two)
-    both = _spread(design, one, two) if design.same_time or design.same_pods else _apart(alone_a, alone_b)
+    weights = design.passing.weights
+    one, two = _errors(design.a, a, weights[0]), _errors(design.b, b, weights[-1])
+    counting_a = _counting(one, two, samples_a, samples_b)
+    counting_b = _counting(two, one, samples_b, samples_a)
+    alone_a, alone_b, both = _spread(design, one, two)
     floor = counting_a + counting_b
     level = 1 - design.alpha / 2
     half_seen = quantile(level, both.df) * np.sqrt(both.variance)
@@ -167,75 +177,149 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
 @dataclass(frozen=True, slots=True)
 class _Errors:
     """Rates (K,) of one side, and what each row adds to their error: as a whole (K, P), in each cosine (K, P,
-    q)."""
+    q).
 
-    side: Side
+    `weight` (q,) makes variances of squares of cosines. `between` (K,) is the variance between rows with
+    `freedom` degrees, `shares` (P,) what part of all was watched in each row, `concentration` how unequally
+    rows were watched: one over their number where all were alike.
+    """
+
+    whole: float
     rate: F64
     row: F64
     wave: F64
+    weight: F64
+    between: F64
+    freedom: int
+    shares: F64
+
+    @property
+    def concentration(self) -> float:
+        return float(self.shares @ self.shares)
+
+    @property
+    def cosines(self) -> int:
+        return max(len(self.weight), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Variance with its degrees of freedom, and the part of it that lasts: each (K,)."""
+    """Variance, its degrees of freedom, and the part of it that lasts: each (K,)."""
 
     variance: F64
     df: F64
     lasting: F64
 
 
-def _errors(design: Design, side: Side, cells: F64) -> _Errors:
+def _errors(side: Side, cells: F64, weight: F64) -> _Errors:
     """Projections of the residuals, without ever making the residuals of all cells."""
     blocks = side.watched.shape[1]
-    basis = np.column_stack([np.ones(blocks), cosines(blocks, design.frequencies)])
-    sums, watched = cells @ basis, side.watched @ basis
-    whole = side.whole
-    rate = sums[:, :, 0].sum(1) / whole if whole > 0 else np.zeros(len(cells))
-    error = (sums - rate[:, None, None] * watched) / (whole if whole > 0 else 1.0)
-    return _Errors(side, rate, error[:, :, 0], error[:, :, 1:])
+    basis = np.column_stack([np.ones(blocks), cosines(blocks, len(weight))])
+    # one product of flat matrices: numpy multiplies stacks of small ones one by one
+    sums = (cells.reshape(-1, blocks) @ basis).reshape(*cells.shape[:2], -1)
+    watched = side.watched @ basis
+    whole = side.whole or 1.0
+    rate = sums[:, :, 0].sum(1) / whole
+    error = (sums - rate[:, None, None] * watched) / whole
+    row, shares = error[:, :, 0], watched[:, 0] / whole
+    freedom = max(side.rows - 1, 0)
+    return _Errors(whole, rate, row, error[:, :, 1:], weight, _between(row, freedom), freedom, shares)
 
 
-def _spread(design: Design, a: _Errors | None, b: _Errors) -> _Spread:
-    """Of B's rate alone, or of B's minus A's with what is paired taken together."""
-    count = design.frequencies
-    paired_rows = a is not None and design.same_pods
-    paired_columns = a is not None and design.same_time
-    rows = [(b.row - a.row, b.side)] if a and paired_rows else [(one.row, one.side) for one in (a, b) if one]
-    variances_p = [_between(errors, side.rows) for errors, side in rows]
-    waves = [(b.wave - a.wave, b.side)] if a and paired_rows and paired_columns else [
-        (one.wave, one.side) for one in (a, b) if one
-    ]  # fmt: skip
-    common = [(one.wave.sum(1), one.side) for one in (a, b) if one]
-    if a and paired_columns:
-        common = [(common[1][0] - common[0][0], b.side)]
-    mean = [(_blocks(side) / count if count else 0.0) for _, side in waves]
-    inside = sum((wave**2).sum((1, 2)) * each for (wave, _), each in zip(waves, mean, strict=True))
-    variances_t = [(wave**2).sum(1) * (_blocks(side) / count if count else 0.0) for wave, side in common]
-    pods = sum((one for one, _ in variances_p), np.zeros_like(b.rate))
-    time = sum(variances_t, np.zeros_like(b.rate)) * design.slowness
-    inside = inside * design.slowness
-    variance = np.maximum(pods + time - inside, np.maximum(pods, time))
-    unsure = sum((one**2 / df for one, df in variances_p), np.zeros_like(b.rate))
-    unsure = unsure + sum(one**2 for one in variances_t) * design.slowness**2 / max(count, 1)
-    return _Spread(variance, _df(variance, unsure), np.maximum(pods - inside, 0.0))
+def _between(row: F64, freedom: int) -> F64:
+    """The variance of a sum over rows, from how far they lie apart; of one row nothing can be seen."""
+    if not freedom:
+        return np.zeros(len(row))
+    between: F64 = (row**2).sum(1) * ((freedom + 1) / freedom)
+    return between
 
 
-def _apart(a: _Spread, b: _Spread) -> _Spread:
-    variance = a.variance + b.variance
+def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[_Spread, _Spread, _Spread]:
+    """Of A's rate, of B's, and of their difference with what is paired taken together."""
+    squares = [_squares(one, one.wave) for one in (a, b)]
+    if design.same_time:
+        squares = [_borrowed(a, squares[0], b, squares[1]), _borrowed(b, squares[1], a, squares[0])]
+    inside = [_plain(design.a, squares[0]), _plain(design.b, squares[1])]
+    shared = [_shared(design, one.wave.sum(1), one, of) for one, of in zip((a, b), squares, strict=True)]
+    relative, doubt = _lasting(a, b, inside)
+    parts = [one.rate**2 * one.concentration for one in (a, b)]
+    lasting = [relative * part for part in parts]
+    alone = [
+        _Spread(last + own + time, _df(last + own + time, doubt * part**2 + time**2 / one.cosines), last)
+        for one, part, last, own, time in zip((a, b), parts, lasting, inside, shared, strict=True)
+    ]
+    pods, own, unsure = lasting[0] + lasting[1], inside[0] + inside[1], doubt * (parts[0] + parts[1]) ** 2
+    together = squares[0] + squares[1]
+    if design.same_pods:
+        if design.same_time:
+            together = _squares(b, b.wave - a.wave)
+            own = _plain(design.b, together)
+        between = _between(b.row - a.row, b.freedom)
+        pods, unsure = np.maximum(between - own, 0.0), between**2 / max(b.freedom, 1)
+    if design.same_time:
+        shared = [_shared(design, b.wave.sum(1) - a.wave.sum(1), b, together)]
+    unsure = unsure + sum(time**2 / one.cosines for one, time in zip((b, a), reversed(shared), strict=False))
+    variance = pods + own + sum(shared)
+    return alone[0], alone[1], _Spread(variance, _df(variance, unsure), pods)
+
+
+def _squares(one: _Errors, wave: F64) -> F64:
+    """Of what passes in each row beside what passes in all, in each cosine, (K, q): one row shows none of
+    it."""
+    if not one.freedom:
+        return np.zeros((len(wave), wave.shape[2]))
+    beside = wave - one.shares[:, None] * wave.sum(1)[:, None, :]
+    squares: F64 = np.einsum("kpq,kpq->kq", beside, beside) * ((one.freedom + 1) / one.freedom)
+    return squares
+
+
+def _plain(side: Side, squares: F64) -> F64:
+    """The variance of what passes in each row, taken to forget fast: what lasts longer is seen between
+    rows."""
+    plain: F64 = squares.sum(1) * (side.watched.shape[1] / max(squares.shape[1], 1))
+    return plain
+
+
+def _borrowed(own: _Errors, squares: F64, other: _Errors, others: F64) -> F64:
+    """Of a single row that is compared with many at the same time: it is taken to pass as each of the many
+    does."""
+    if own.freedom or not other.freedom:
+        return squares
     with np.errstate(divide="ignore", invalid="ignore"):
-        unsure = a.variance**2 / a.df + b.variance**2 / b.df
-    return _Spread(variance, _df(variance, unsure), a.lasting + b.lasting)
+        scale = np.where(other.rate > 0, own.rate**2 / other.rate**2, 0.0) * (
+            own.concentration / other.concentration
+        )
+    return others * scale[:, None]
 
 
-def _between(row: F64, rows: int) -> tuple[F64, float]:
-    """The variance between rows and its degrees of freedom; of one row nothing can be seen."""
-    if rows < 2:
-        return np.zeros(len(row)), 1.0
-    return (row**2).sum(1) * (rows / (rows - 1)), rows - 1.0
+def _shared(design: Design, series: F64, one: _Errors, squares: F64) -> F64:
+    """The variance of what passes in all rows at once: what the rows by themselves do not account for.
+
+    Load that both sides had at once has cancelled. So where twice what the rows account for is not exceeded
+    (which they do by luck in one of twenty), there is taken to be none.
+    """
+    seen = series**2
+    shared = design.passing.stretch * np.maximum((seen - squares) @ one.weight, 0.0)
+    if design.same_time and not design.other_days:
+        return np.where(seen.sum(1) > ALIKE * squares.sum(1), shared, 0.0)
+    return shared
 
 
-def _blocks(side: Side) -> int:
-    return int(side.watched.shape[1])
+def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64]:
+    """How much pods differ for good: the variance of one pod relative to its rate squared, (K,).
+
+    Pods of both sides are taken to differ alike, so that a side of few pods borrows from the other what it
+    cannot know. And the variance of that, halved, as Satterthwaite asks for.
+    """
+    scale = a.freedom * a.rate**2 + b.freedom * b.rate**2
+    both = list(zip((a, b), inside, strict=True))
+    between = sum(one.freedom * one.between / one.concentration for one, _ in both if one.freedom)
+    beyond = between - sum(one.freedom * own / one.concentration for one, own in both if one.freedom)
+    doubt = sum(one.freedom * (one.between / one.concentration) ** 2 for one, _ in both if one.freedom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(scale > 0, np.maximum(beyond, 0.0) / scale, 0.0)
+        unsure = np.where(scale > 0, doubt / scale**2, 0.0)
+    return relative, unsure
 
 
 def _df(variance: F64, unsure: F64) -> F64:
@@ -243,12 +327,18 @@ def _df(variance: F64, unsure: F64) -> F64:
         return np.where(unsure > 0, np.clip(variance**2 / unsure, 1.0, MOST_DF), MOST_DF)
 
 
-def _counting(own: _Errors, other: _Errors, samples: F64) -> F64:
-    """The least variance that so many samples allow: a side with none is held to one of the other's rate."""
-    count = np.asarray(samples, float)
+def _counting(own: _Errors, other: _Errors, samples: F64, others: F64) -> F64:
+    """The least variance that so many samples allow, and one more, so that none is not sure to be none.
+
+    A side without any is taken to have samples as long as the other's.
+    """
+    count, most = np.asarray(samples, float), np.asarray(others, float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        seen: F64 = np.where(count > 0, own.rate**2 / np.maximum(count, 1), 0.0)
-    return seen
+        each = np.where(
+            count > 0, own.rate / count, np.where(most > 0, other.rate * other.whole / most / own.whole, 0.0)
+        )
+        least: F64 = np.where(np.isinf(count), 0.0, (count + 1) * each**2)
+    return least
 
 
 def _fieller(a: F64, b: F64, variance_a: F64, variance_b: F64, variance: F64, half: F64) -> tuple[F64, F64]:
