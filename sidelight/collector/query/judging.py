@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Final, cast
 
 import numpy as np
@@ -128,11 +129,16 @@ class Judgement:
         return told
 
     def _changed_nodes(self) -> Flags:
-        of = self._nodes
-        if self._refused:
-            return np.zeros(len(of.at), bool)
-        found = effects(self._design, of.total.a, of.total.b, of.total.samples_a, of.total.samples_b)
-        return tree_rejections(of.level, found.p, self._design.alpha)
+        """Which nodes are outside noise. Those that are not by counting alone need no closer look."""
+        of, level = self._nodes, self._design.alpha
+        p = np.ones(len(of.at))
+        if self._refused or self._design.a.whole <= 0 or self._design.b.whole <= 0:
+            return np.zeros(len(p), bool)
+        near = np.flatnonzero(_beyond_counting(of.total, self._design))
+        if len(near):
+            table = of.total.take(near)
+            p[near] = effects(self._design, table.a, table.b, table.samples_a, table.samples_b).p
+        return tree_rejections(of.level, p, level)
 
     def _explanation(self, own: _Family) -> ToldExplanation:
         """What accounts for the change: the fewest call paths, and functions by their own time."""
@@ -335,6 +341,15 @@ def _told(found: Effects, refused: Sequence[Check]) -> Effects:
     if not refused:
         return found
     return replace(found, direction=(Direction.INCOMPARABLE,) * len(found.direction))
+
+
+def _beyond_counting(table: Table, of: Design) -> Flags:
+    """What differs by more than counting alone allows: the rest cannot be outside noise."""
+    rates = [cells.sum((1, 2)) / side.whole for cells, side in ((table.a, of.a), (table.b, of.b))]
+    counts = (table.samples_a, table.samples_b)
+    variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
+    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - of.alpha / 2) * np.sqrt(variance)
+    return differs
 
 
 def _ranked(own: _Family, total: _Family) -> I64:

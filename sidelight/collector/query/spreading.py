@@ -81,6 +81,10 @@ class Table:
     samples_a: F64
     samples_b: F64
 
+    def take(self, at: I64) -> Table:
+        """Some of them."""
+        return Table(self.a[at], self.b[at], self.samples_a[at], self.samples_b[at])
+
 
 @dataclass(frozen=True, slots=True)
 class Functions:

@@ -1,0 +1,212 @@
+"""Sides are cut into pods and blocks of time, and nothing is lost or counted twice by that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sidelight.collector.columns import floats as column
+from sidelight.collector.kernel import NATIVE
+from sidelight.collector.query.basis import side
+from sidelight.collector.query.cells import Cuts, choose_apart, counted, cut
+from sidelight.collector.query.drawing import painted
+from sidelight.collector.query.frames import rows, weigh
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.spreading import Rows, functions, nodes, spans
+from sidelight.collector.query.windows import Question
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.sums import top
+from sidelight.stacks.tree import build, totals
+from sidelight.stacks.window import Window
+from tests.collector.storing import asked, question, stored, window
+from tests.collector.test_query_blocks import compacted, fleet
+from tests.collector.test_rotation import DAY_SECONDS, Collector
+
+MANY = 10**9
+WALL = ProfileType.WALL
+
+
+def cuts(store: ObjectStore, sides: Sequence[Question], most_rows: int = MANY) -> Cuts:
+    return asked(store, lambda reading: cut(sides, choose_apart(reading, sides, most_rows)))
+
+
+def service(
+    version: str, pods: int, *, at: float = 0, minutes: int = 32, step: float = 60, seconds: float = 60
+) -> list[Window]:
+    return [
+        window(
+            f"main;work {pod + 1} | main;wait;[idle] 3",
+            version=version,
+            pod=f"pod-{version}-{pod}",
+            at=at + minute * step,
+            seconds=seconds,
+        )
+        for pod in range(pods)
+        for minute in range(minutes)
+    ]
+
+
+def versions(start: float = -DAY_SECONDS, end: float = DAY_SECONDS) -> list[Question]:
+    return [question(f'{{version="{one}"}}', start=start, end=end) for one in ("1", "2")]
+
+
+def test_each_pod_is_a_row_and_a_range_is_cut_into_sixteen_blocks() -> None:
+    found = cuts(stored([*service("1", 3), *service("2", 2, at=3600)]), versions())
+    assert found.a.shape == (3, 16)
+    assert found.b.shape == (2, 16)
+    assert found.a.side.pods == (("pod-1-0",), ("pod-1-1",), ("pod-1-2",))
+    assert found.a.side.watched.tolist() == [[120.0] * 16] * 3
+    assert (found.a.side.seconds, found.paired, found.same_pods) == (120, "", False)
+    assert found.a.seconds(("running",)).tolist() == [[0.02 * (pod + 1)] * 16 for pod in range(3)]
+
+
+def test_no_block_is_shorter_than_a_window() -> None:
+    found = cuts(stored(service("1", 1, minutes=5)), versions())
+    assert found.a.shape == (1, 5)
+
+
+def test_more_pods_than_rows_share_them_by_their_names() -> None:
+    many = cuts(stored(service("1", 40, minutes=2)), versions()).a
+    more = cuts(stored(service("1", 60, minutes=2)), versions()).a
+    assert many.shape[0] == more.shape[0] == 16
+    assert many.pods == 40
+    assert all(set(few) <= set(all_) for few, all_ in zip(many.side.pods, more.side.pods, strict=True))
+    assert sum(map(len, more.side.pods)) == 60
+
+
+def test_versions_that_ran_at_the_same_time_have_the_same_blocks() -> None:
+    found = cuts(stored([*service("1", 2), *service("2", 1, at=120, minutes=30)]), versions())
+    assert found.paired == "time"
+    assert found.a.shape[1] == found.b.shape[1] == 16
+    assert found.b.side.watched[0].tolist() == [0.0, *[120.0] * 15]
+
+
+def test_the_same_hours_of_another_day_have_the_same_blocks_and_pods_that_stayed_the_same_rows() -> None:
+    store = stored([*service("1", 2), *service("1", 2, at=DAY_SECONDS)])
+    sides = [question(start=0, end=1920), question(start=DAY_SECONDS, end=DAY_SECONDS + 1920)]
+    found = cuts(store, sides)
+    assert (found.paired, found.same_pods) == ("hours", True)
+    shifted = [question(start=0, end=1920), question(start=DAY_SECONDS - 60, end=DAY_SECONDS + 1860)]
+    assert cuts(store, shifted).paired == ""
+
+
+def test_sides_without_windows_have_one_empty_cell() -> None:
+    found = cuts(MemoryStore(), versions())
+    assert found.a.side.watched.tolist() == [[0.0]]
+    assert (found.a.pods, found.same_pods, found.paired) == (0, False, "")
+
+
+SELECTORS = [
+    '{service="shop"}',
+    '{service=~"a.*"}',
+    '{pod="shop-1"}',
+    '{thread="other"}',
+    '{region="r1"}',
+    '{service="nobody"}',
+]
+RANGES = [(-3600, 7200), (-900, 4321), (0, 3600)]
+
+
+@pytest.mark.parametrize("most_rows", [0, MANY])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_cells_add_up_to_the_side_whatever_is_chosen(most_rows: int, blocks: bool) -> None:
+    store = stored(fleet())
+    if blocks:
+        store = compacted(store)
+
+    def both(reading: Reading, sides: Sequence[Question]) -> None:
+        found = cut(sides, choose_apart(reading, sides, most_rows))
+        for asked_for, own in zip(sides, (found.a, found.b), strict=True):
+            whole, table = side(asked_for, own.windows, WALL), counted(reading, own)
+            assert own.side.whole == pytest.approx(whole["pod_seconds"])
+            assert own.seconds(("idle", "running", "gil")).sum() == pytest.approx(whole["seconds"])
+            for state, samples in whole["states"].items():
+                by_cell = np.bincount(column(table["cell"]).to_numpy().astype(int), column(table[state]))
+                seen = own.added(own.windows.table[state].to_numpy().astype(float)).ravel()
+                assert by_cell.sum() == samples
+                assert by_cell.tolist() == pytest.approx(seen[: len(by_cell)].tolist())
+
+    for selector, (start, end) in product(SELECTORS, RANGES):
+        sides = [question(selector, start=start, end=end), question("", start=start, end=end)]
+        asked(store, lambda reading, sides=sides: both(reading, sides))  # type: ignore[misc]
+
+
+def test_what_is_kept_by_the_hour_or_day_is_cut_by_it_and_pods_are_one_row() -> None:
+    collector = Collector(stored(service("1", 2, minutes=12, step=3600, seconds=600)))
+    for days, blocks in ((0.5, 16), (3, 12), (5, 1)):
+        collector.look(days)
+        own = cuts(collector.store, versions()).a
+        assert own.told is (days < 1)
+        assert own.shape == (2 if own.told else 1, blocks)
+        assert own.side.whole == 2 * 12 * 600
+        rows = asked(collector.store, lambda reading, own=own: counted(reading, own))  # type: ignore[misc]
+        assert sum(rows["running"].to_pylist()) == 12 * 3
+        assert set(rows["cell"].to_pylist()) == set(range(own.cells))
+
+
+def test_hours_of_one_pod_are_told_apart() -> None:
+    store = compacted(stored(service("1", 1, minutes=8, step=3600, seconds=600)))
+    own = cuts(store, versions(), 0).a
+    assert (own.told, own.shape) == (True, (1, 8))
+
+
+@pytest.mark.parametrize("native", [NATIVE, None])
+@pytest.mark.parametrize("most", [10**6, 4])
+def test_functions_and_nodes_took_in_all_cells_what_they_take_in_the_tree(
+    most: int, native: object | None
+) -> None:
+    store = stored(fleet())
+    sides = [question('{version="1"}', start=-3600, end=7200), question("", start=-3600, end=7200)]
+
+    def check(reading: Reading) -> None:
+        found = cut(sides, choose_apart(reading, sides, MANY))
+        own = (found.a, found.b)
+        weights = [weigh(counted(reading, one), WALL) for one in own]
+        columns = [(one.windows, each) for one, each in zip(own, weights, strict=True)]
+        tree, pooled = painted(reading, columns, lines=False, most=most, native=native)
+        a, b = (Rows.of(numbers, one) for numbers, one in zip(pooled.sides, own, strict=True))
+        spelled = [list(rows(reading, *one, lines=False)) for one in columns]
+        costs, whole = top(spelled), build(spelled)
+        of, known = functions(pooled, a, b, 1000), nodes(tree, a, b, 1000)
+        often = {name for name, both in costs.items() if sum(one.total_samples for one in both) >= 6}
+        assert set(of.names) == often
+        assert of.in_all == len(costs)
+        for at, name in enumerate(of.names):
+            one, two = costs[name]
+            assert of.total.samples_a[at] == one.total_samples
+            assert of.total.a[at].sum() == pytest.approx(one.total_ns / 1e9)
+            assert of.total.b[at].sum() == pytest.approx(two.total_ns / 1e9)
+            assert of.own.b[at].sum() == pytest.approx(two.self_ns / 1e9)
+        for cells, at in ((known.total.a, 0), (known.total.b, 1)):
+            ns = totals(whole, at, "ns")
+            assert cells[0].sum() == pytest.approx(ns[0] / 1e9)
+            if most > len(whole):
+                assert cells.sum((1, 2)).tolist() == pytest.approx([ns[node] / 1e9 for node in known.at])
+
+    asked(store, check)
+
+
+def test_no_more_is_tested_than_may_be_and_the_heaviest_first() -> None:
+    store = stored([window("main;a 50 | main;b 40 | main;c 30 | main;rare 5", version=one) for one in "12"])
+
+    def few(reading: Reading) -> tuple[list[str], list[int]]:
+        found = cut(versions(), choose_apart(reading, versions(), MANY))
+        weights = [weigh(counted(reading, one), WALL) for one in (found.a, found.b)]
+        columns = [(one.windows, each) for one, each in zip((found.a, found.b), weights, strict=True)]
+        tree, pooled = painted(reading, columns, lines=False, most=100)
+        a, b = (Rows.of(*one) for one in zip(pooled.sides, (found.a, found.b), strict=True))
+        of, known = functions(pooled, a, b, 2), nodes(tree, a, b, 3)
+        return sorted(of.names), [tree.name[node] for node in known.at]
+
+    assert asked(store, few) == (["a", "main"], [0, 1, 2])
+
+
+def test_a_subtree_ends_where_the_next_node_is_no_deeper() -> None:
+    above, end = spans(np.array([0, 1, 2, 2, 1, 2, 3, 1], np.int32))
+    assert above.tolist() == [0, 0, 1, 1, 0, 4, 5, 0]
+    assert end.tolist() == [8, 4, 3, 4, 7, 7, 7, 8]
