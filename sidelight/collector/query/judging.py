@@ -51,7 +51,10 @@ CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direc
 
 
 class Judgement:
-    """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines."""
+    """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
+
+    `other` has both sides' rows of another type, `waiting` the tree of all samples with their rows.
+    """
 
     def __init__(
         self,
@@ -62,13 +65,14 @@ class Judgement:
         kind: ProfileType,
         wanted: Wanted,
         other: Callable[[ProfileType], Sequence[Rows]],
+        waiting: Callable[[], tuple[Drawn, Sequence[Rows]]],
         *,
         lines: bool,
     ) -> None:
         self._cuts, self._tree, self._kind, self._wanted = (cuts.a, cuts.b), tree, kind, wanted
         self._paired, self._same_pods = cuts.paired, cuts.same_pods
         self._taken = taken(cuts.a, 0, wanted), taken(cuts.b, 1, wanted)
-        self._other, self._stacks = other, stacks
+        self._other, self._waiting, self._stacks = other, waiting, stacks
         self._terms = Terms(
             kind,
             cuts.paired,

@@ -61,10 +61,7 @@ def verdict(
 ) -> VerdictAnswer:
     """The verdict on two sides, of whose tree the `most` heaviest nodes are looked at."""
     both = compared(reading, sides, wanted)
-    pairs = [
-        (windows, picked(reading, windows, weigh(table, kind), pick))
-        for windows, table in zip(both.chosen, both.samples, strict=True)
-    ]
+    pairs = list(zip(both.chosen, _of_type(reading, both, kind, pick), strict=True))
     tree, pooled = painted(reading, pairs, lines=False, most=most)
     found, _ = judge(reading, both, pairs, tree, pooled, kind, pick, wanted)
     return {
@@ -91,16 +88,32 @@ def judge(
     lines: bool = False,
 ) -> tuple[Verdict, list[int]]:
     """The verdict, and for each node of the tree whether it changed; `lines`: the tree tells them apart."""
+    cuts = (both.cuts.a, both.cuts.b)
     stacks = pooled_stacks(reading, pairs) if lines else pooled
 
     def other(wanted_kind: ProfileType) -> list[Rows]:
         """What both sides took of another type; of which stacks does not matter."""
-        rows = []
-        for own, table in zip((both.cuts.a, both.cuts.b), both.samples, strict=True):
-            weights = picked(reading, own.windows, weigh(table, wanted_kind), pick)
-            rows.append(Rows.of((same(0, pa.int32(), len(weights.h)), weights), own))
-        return rows
+        return [
+            Rows.of((same(0, pa.int32(), len(weights.h)), weights), own)
+            for own, weights in zip(cuts, _of_type(reading, both, wanted_kind, pick), strict=True)
+        ]
 
-    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, other, lines=lines)
+    def waiting() -> tuple[Drawn, list[Rows]]:
+        """The tree of all samples, waiting ones included, and the rows that it was drawn from."""
+        if kind is ProfileType.WALL and not lines:
+            return tree, [Rows.of(numbers, own) for numbers, own in zip(pooled.sides, cuts, strict=True)]
+        columns = list(zip(both.chosen, _of_type(reading, both, ProfileType.WALL, pick), strict=True))
+        drawn_, own_pool = painted(reading, columns, lines=False, most=len(tree.level))
+        return drawn_, [Rows.of(numbers, own) for numbers, own in zip(own_pool.sides, cuts, strict=True)]
+
+    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, other, waiting, lines=lines)
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed()
+
+
+def _of_type(reading: Reading, both: Compared, kind: ProfileType, pick: Pick) -> list[Weights]:
+    """What each side took of a type, of the stacks that are looked at."""
+    return [
+        picked(reading, windows, weigh(table, kind), pick)
+        for windows, table in zip(both.chosen, both.samples, strict=True)
+    ]
