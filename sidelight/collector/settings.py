@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidelight.cluster.words import AUDIENCE
-from sidelight.collector.deploy_settings import DeploySettings
 from sidelight.collector.engine_url import EngineUrl, engine_url
 from sidelight.collector.readers import Network, header, network
 from sidelight.collector.values import (
@@ -19,6 +18,7 @@ from sidelight.collector.values import (
     role,
     service_days,
 )
+from sidelight.collector.verdict_settings import VerdictSettings
 from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
 
 DAY_SECONDS = 86_400.0
@@ -84,7 +84,7 @@ _AT_MOST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(DeploySettings):
+class Settings(VerdictSettings):
     """A collector's settings; a flag and a SIDELIGHT_ variable each."""
 
     listen: str = setting(
@@ -359,6 +359,7 @@ class Settings(DeploySettings):
 
     def __post_init__(self) -> None:
         self.check_deploys()
+        self.check_verdicts()
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

@@ -47,6 +47,7 @@ from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
 THREADS: Final = ("main", "other")
 MINUTE_SECONDS: Final = 60
+FEWEST_ROWS: Final = 2
 CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direction.GONE))
 
 
@@ -136,7 +137,7 @@ class Judgement:
         """Which nodes are outside noise. Those that are not by counting alone need no closer look."""
         of, level = self._nodes, self._design.alpha
         p = np.ones(len(of.at))
-        if self._refused or self._design.a.whole <= 0 or self._design.b.whole <= 0:
+        if self._refused or self._blind or self._design.a.whole <= 0 or self._design.b.whole <= 0:
             return np.zeros(len(p), bool)
         near = np.flatnonzero(_beyond_counting(of.total, self._design))
         if len(near):
@@ -249,7 +250,14 @@ class Judgement:
         return effects(of, a, b, *(np.array([count]) for count in samples))
 
     def _unless_refused(self, found: Effects) -> Effects:
+        if not self._refused and self._blind and self._design.a.whole > 0 and self._design.b.whole > 0:
+            return replace(found, direction=(Direction.UNCLEAR,) * len(found.direction))
         return _told(found, self._refused)
+
+    @property
+    def _blind(self) -> bool:
+        """Whether nothing tells how far a side varies: it has one pod, in one block of time."""
+        return not self._design.frequencies and min(self._design.a.rows, self._design.b.rows) < FEWEST_ROWS
 
     def _family(self, table: Table) -> _Family:
         """Effects of many, of which only those count as changed that are no false discoveries."""

@@ -1,0 +1,96 @@
+"""Verdicts are said as a person would."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from sidelight.stacks.changes import Direction
+from sidelight.stacks.counts import ProfileType
+from sidelight.verdicts.words import Lack, Said, duration, sentence
+
+CPU = ProfileType.CPU
+MORE = Said(0.41, 0.4438, 0.0824, 0.052, 0.113, 0.03, Direction.MORE, 9000)
+
+
+def test_more_and_less_are_said_with_their_interval() -> None:
+    assert sentence(MORE, CPU) == (
+        "B takes 8.2 % more CPU time than A (95 % interval +5.2 % to +11.3 %; "
+        "0.410 → 0.444 seconds per pod-second)."
+    )
+    less = replace(MORE, relative=-0.0824, low=-0.113, high=-0.052, direction=Direction.LESS, level=0.975)
+    assert sentence(less, ProfileType.WALL).startswith(
+        "B takes 8.2 % less thread time than A (97.5 % interval −11.3 % to −5.2 %; "  # noqa: RUF001
+    )
+
+
+def test_no_detectable_change_says_what_would_have_shown() -> None:
+    same = replace(MORE, low=-0.011, high=0.014, detectable=0.021, direction=Direction.SAME)
+    assert sentence(same, ProfileType.GIL) == (
+        "No detectable change in GIL time (95 % interval −1.1 % to +1.4 %; "  # noqa: RUF001
+        "0.410 → 0.444 seconds per pod-second): a change of 2.1 % would have shown."
+    )
+
+
+@pytest.mark.parametrize(
+    ("lack", "end"),
+    [
+        (None, "pod-second)."),
+        (Lack(0.05, minutes=44.2), ": about 45 minutes more of both sides would show a change of 5 %."),
+        (
+            Lack(0.05, pods=6),
+            ": pods differ too much among themselves, and 6 of each side would show a change of 5 %.",
+        ),
+        (Lack(0.025), ": nothing tells how much more would show a change of 2.5 %."),
+    ],
+)
+def test_not_enough_data_says_what_is_lacking(lack: Lack | None, end: str) -> None:
+    unclear = replace(MORE, low=-0.12, high=0.3, direction=Direction.UNCLEAR)
+    said = sentence(unclear, CPU, lack=lack)
+    assert said.startswith("Not enough data to tell whether CPU time changed (95 % interval ")
+    assert said.endswith(end)
+
+
+def test_what_is_new_or_gone_has_no_percentage() -> None:
+    new = replace(MORE, a=0, relative=math.nan, low=math.nan, high=math.nan, direction=Direction.NEW)
+    assert sentence(new, CPU) == "B takes CPU time, A took none (0 → 0.444 seconds per pod-second)."
+    gone = replace(MORE, b=0, relative=-1, direction=Direction.GONE)
+    assert sentence(gone, CPU) == "B takes no CPU time, A did (0.410 → 0 seconds per pod-second)."
+
+
+def test_intervals_without_an_end_are_said_as_such() -> None:
+    unclear = replace(MORE, high=math.inf, direction=Direction.UNCLEAR)
+    assert "(95 % interval +5.2 % and up; " in sentence(unclear, CPU)
+    unknown = replace(MORE, low=math.nan, high=math.nan, direction=Direction.UNCLEAR)
+    assert "(no 95 % interval; " in sentence(unknown, CPU)
+
+
+def test_rates_are_per_request_where_they_are() -> None:
+    assert "seconds per request" in sentence(replace(MORE, unit="request"), CPU)
+
+
+def test_what_cannot_be_compared_is_said_first() -> None:
+    assert sentence(MORE, CPU, unwatched=["B"]) == "B has no windows here, so there is nothing to compare."
+    assert sentence(MORE, CPU, unwatched=["A", "B"]).startswith("A and B have no windows here")
+    assert (
+        sentence(MORE, ProfileType.WALL, refused="A recorded no idle samples.")
+        == "thread time cannot be compared: A recorded no idle samples."
+    )
+    assert sentence(replace(MORE, samples=0), CPU) == "Neither side took any CPU time."
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        (0.2, "a minute"),
+        (1.01, "2 minutes"),
+        (119, "119 minutes"),
+        (150, "3 hours"),
+        (2880, "2 days"),
+        (1e7, "6,945 days"),
+    ],
+)
+def test_durations_are_rounded_up_to_what_one_would_say(minutes: float, said: str) -> None:
+    assert duration(minutes) == said
