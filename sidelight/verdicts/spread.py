@@ -216,7 +216,7 @@ def _errors(side: Side, cells: F64, weight: F64) -> _Errors:
     blocks = side.watched.shape[1]
     basis = np.column_stack([np.ones(blocks), cosines(blocks, len(weight))])
     # one product of flat matrices: numpy multiplies stacks of small ones one by one
-    sums = (cells.reshape(-1, blocks) @ basis).reshape(*cells.shape[:2], -1)
+    sums = (cells.reshape(-1, blocks) @ basis).reshape(*cells.shape[:2], basis.shape[1])
     watched = side.watched @ basis
     whole = side.whole or 1.0
     rate = sums[:, :, 0].sum(1) / whole
