@@ -42,27 +42,10 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 MOST_HOLDERS: Final = 20
-PLUMBING: Final = frozenset(
-    (
-        "aiohttp",
-        "anyio",
-        "asgiref",
-        "daphne",
-        "fastapi",
-        "gevent",
-        "greenlet",
-        "gunicorn",
-        "hypercorn",
-        "quart",
-        "sanic",
-        "sniffio",
-        "starlette",
-        "tornado",
-        "trio",
-        "uvicorn",
-        "uvloop",
-    )
-)
+PLUMBING: Final = frozenset([
+    "aiohttp", "anyio", "asgiref", "daphne", "fastapi", "gevent", "greenlet", "gunicorn", "hypercorn",
+    "quart", "sanic", "sniffio", "starlette", "tornado", "trio", "uvicorn", "uvloop",
+])  # fmt: skip
 """Packages that carry callbacks and are not what one looks for; the standard library is no holder either."""
 
 
