@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.stacks.frames import Frame, unescape
+from sidelight.stacks.frames import Frame, unescape, without_line
 from sidelight.verdicts.discovery import parents
 
 F64 = NDArray[np.float64]
@@ -70,21 +70,54 @@ class Rename:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Functions that one side alone has, beyond doubt: gone from A, and new in B."""
+
+    gone: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Their files, in which lines are worth knowing."""
+        return frozenset(Frame.parse(unescape(text)).file for text in (*self.gone, *self.new))
+
+    def __bool__(self) -> bool:
+        return bool(self.gone) and bool(self.new)
+
+
+def apart(names: Sequence[str], samples: tuple[F64, F64], per_rate: tuple[float, float]) -> Apart:
+    """Functions with samples on one side only, so many that chance does not do it.
+
+    `per_rate` is how many samples each side has of what takes 1 (a second per pod-second) there.
+    """
+    found = []
+    for side, other in ((0, 1), (1, 0)):
+        expected = (
+            samples[side] * per_rate[other] / per_rate[side] if per_rate[side] > 0 else samples[side] * 0
+        )
+        sure = (samples[other] == 0) & (np.minimum(samples[side], expected) >= FEWEST_SAMPLES)
+        codes = [int(at) for at in np.argsort(-samples[side], kind="stable") if sure[at]]
+        found.append(tuple(names[at] for at in codes if Frame.parse(unescape(names[at])).file)[:CANDIDATES])
+    return Apart(*found)
+
+
 def renames(
     names: Sequence[str],
     level: I64,
     name: I64,
     rates: tuple[F64, F64],
-    samples: tuple[F64, F64],
+    between: Apart,
     lines: Lines | None = None,
 ) -> list[Rename]:
     """Matched functions of a pre-order tree of two sides, best first.
 
-    `rates` are each node's total on each side, on one scale (seconds per pod-second), `samples` its samples.
+    `rates` are each node's total on each side, on one scale (seconds per pod-second). Names may come with
+    lines.
     """
-    found = _Functions.of(names, level, name, rates, samples, lines or {})
-    if not found.gone or not found.new:
+    if not between:
         return []
+    found = _Functions.of(names, level, name, rates, between, lines or {})
     told: list[Rename] = []
     while chosen := found.surest():
         told += [Rename(pair.old, pair.new, pair.score, pair.reason) for pair in chosen]
@@ -184,29 +217,19 @@ class _Functions:
         level: I64,
         name: I64,
         rates: tuple[F64, F64],
-        samples: tuple[F64, F64],
+        between: Apart,
         lines: Lines,
     ) -> _Functions:
         above = parents(level)
-        caller = np.where(above >= 0, name[np.maximum(above, 0)], -1)
-        outer = np.flatnonzero(caller != name)  # a function that calls itself is counted once
-        rate, seen = (
-            [np.bincount(name[outer], one[outer], len(names)) for one in both] for both in (rates, samples)
+        code, texts = _folded(names)
+        own = code[name]
+        caller = np.where(above >= 0, own[np.maximum(above, 0)], -1)
+        gone, new = (
+            _of_side(texts, own, caller, rate, wanted, lines, side)
+            for side, (rate, wanted) in enumerate(zip(rates, (between.gone, between.new), strict=True))
         )
-        whole = [max(float(one[0]), 1e-300) for one in rates]
-        per_sample = [
-            float(one[0]) / max(float(two[0]), 1.0) for one, two in zip(rates, samples, strict=True)
-        ]
-        found = []
-        for side, other in ((0, 1), (1, 0)):
-            # How many samples the other side would have of it, if it took as much there.
-            expected = rate[side] / max(per_sample[other], 1e-300)
-            sure = (seen[other] == 0) & (np.minimum(seen[side], expected) >= FEWEST_SAMPLES)
-            codes = [int(at) for at in np.argsort(-rate[side], kind="stable") if sure[at]]
-            kept = [at for at in codes if Frame.parse(unescape(names[at])).file][:CANDIDATES]
-            found.append(_of_side(names, name, caller, rates[side] / whole[side], kept, lines, side))
         places = _Places({text: one for text, one in lines.items() if one[0] and one[1]})
-        return cls(found[0], found[1], places, {})
+        return cls(gone, new, places, {})
 
     def surest(self) -> list[_Pair]:
         """Pairs that are the best of both by the margin, and that no split or merge explains."""
@@ -300,27 +323,35 @@ def _rivals(pair: _Pair, other: _Pair) -> bool:
     return shares and other.score > pair.score - MARGIN
 
 
+def _folded(names: Sequence[str]) -> tuple[I64, list[str]]:
+    """Names without lines: the number of each name's, and their texts."""
+    number: dict[str, int] = {}
+    codes = [number.setdefault(without_line(text), len(number)) for text in names]
+    return np.array(codes, np.int64), list(number)
+
+
 def _of_side(
-    names: Sequence[str], name: I64, caller: I64, rate: F64, codes: Sequence[int], lines: Lines, side: int
+    names: Sequence[str], name: I64, caller: I64, rate: F64, texts: Sequence[str], lines: Lines, side: int
 ) -> dict[str, _Function]:
-    wanted = np.zeros(len(names), bool)
-    wanted[codes] = True
+    those = set(texts)
+    wanted = np.array([text in those for text in names], bool)
+    # A function that calls itself counts once.
     outer = (rate > 0) & (caller >= 0) & (caller != name)
-    callers: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    callees: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    callers: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    callees: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for node in np.flatnonzero(outer & wanted[name]).tolist():
-        callers[int(name[node])][names[caller[node]]] += float(rate[node])
+        callers[names[name[node]]][names[caller[node]]] += float(rate[node])
     for node in np.flatnonzero(outer & wanted[np.maximum(caller, 0)]).tolist():
-        callees[int(caller[node])][names[name[node]]] += float(rate[node])
+        callees[names[caller[node]]][names[name[node]]] += float(rate[node])
     return {
-        names[code]: _Function(
-            Frame.parse(unescape(names[code])),
-            sum(callers[code].values()),
-            callers[code],
-            callees[code],
-            tuple(sorted(lines.get(names[code], ((), ()))[side])),
+        text: _Function(
+            Frame.parse(unescape(text)),
+            sum(callers[text].values()),
+            callers[text],
+            callees[text],
+            tuple(sorted(lines.get(text, ((), ()))[side])),
         )
-        for code in codes
+        for text in texts
     }
 
 

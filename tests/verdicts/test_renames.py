@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from sidelight.stacks.frames import Frame, without_line
 from sidelight.stacks.tree import Row, build, totals
 from sidelight.stacks.tree import Tree as Stacks
-from sidelight.verdicts.renames import Reason, Rename, is_one, joined, renames
+from sidelight.verdicts.renames import Reason, Rename, apart, is_one, joined, renames
 
 LINES = "main (app.py:5);"
 
@@ -38,18 +40,23 @@ def matched(before: str, after: str, scale: int = 100) -> list[Rename]:
             for frame in frames:
                 if line := Frame.parse(frame).line:
                     lines[without_line(frame)][at].add(line)
-    seconds, samples = (
-        tuple(np.array(totals(tree, side, of), float) for side in (0, 1))
-        for of in ("ns", "samples")
-    )  # fmt: skip
-    return renames(
-        tree.names,
-        np.array(tree.level),
-        np.array(tree.name),
-        seconds,
-        samples,
-        lines,  # type: ignore[arg-type]
-    )
+    seconds = [np.array(totals(tree, side, "ns"), float) / 1e9 for side in (0, 1)]
+    samples = [_of_functions(side, tree.names) for side in sides]
+    per_rate = [
+        float(sum(row[1] for row in side)) / max(own[0], 1) for side, own in zip(sides, seconds, strict=True)
+    ]
+    between = apart(tree.names, (samples[0], samples[1]), (per_rate[0], per_rate[1]))
+    level, name = np.array(tree.level), np.array(tree.name)
+    return renames(tree.names, level, name, (seconds[0], seconds[1]), between, lines)
+
+
+def _of_functions(side: list[Row], names: Sequence[str]) -> NDArray[np.float64]:
+    """In how many samples each function is, once for a stack."""
+    found = dict.fromkeys(names, 0.0)
+    for frames, samples, _ in folded(side):
+        for frame in set(frames):
+            found[frame] += samples
+    return np.array(list(found.values()))
 
 
 def said(before: str, after: str, scale: int = 100) -> list[str]:

@@ -11,6 +11,7 @@ from sidelight.collector.query.drawing import Drawn, Pooled, painted
 from sidelight.collector.query.frames import STATES_OF, Weights, weigh
 from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.renaming import relabelled
 from sidelight.collector.query.scan import sums
 from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.told import Verdict
@@ -87,17 +88,22 @@ def flame(
     columns = [(windows, each) for windows, own in zip(chosen, weighed, strict=True) for each in own]
     tree, pooled = painted(reading, columns, lines=lines, most=limit)
     reading.deadline.remaining()
-    answer = _answer(reading, sides, chosen, weighed, tree, kind, lines=lines, states=states, pick=pick)
-    answer["pruned"]["limit"] = limit if nodes or tree.whole > most else None
+    found = None
     if both and wanted:
         at = (0, len(weighed[0]))
         own = Pooled(pooled.canvas, [pooled.sides[each] for each in at])
-        samples = [tree.samples[each] for each in at]
-        pairs = [columns[each] for each in at]
-        found = judge(
-            reading, both, pairs, replace(tree, samples=samples), own, kind, pick, wanted, lines=lines
+        alone = replace(
+            tree,
+            samples=[tree.samples[each] for each in at],
+            microseconds=[tree.microseconds[each] for each in at],
         )
-        answer["verdict"], answer["changed"] = found
+        pairs = [columns[each] for each in at]
+        found = judge(reading, both, pairs, alone, own, kind, pick, wanted, lines=lines)
+        tree = relabelled(tree, found[2])
+    answer = _answer(reading, sides, chosen, weighed, tree, kind, lines=lines, states=states, pick=pick)
+    answer["pruned"]["limit"] = limit if nodes or tree.whole > most else None
+    if found:
+        answer["verdict"], answer["changed"], _ = found
     return answer
 
 

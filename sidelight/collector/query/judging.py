@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sidelight.collector.query.cells import F64, I64, Cuts
 from sidelight.collector.query.drawing import Drawn, Flags, Pooled
 from sidelight.collector.query.matching import fullmatches
+from sidelight.collector.query.renaming import merged, relabelled, with_old_names
 from sidelight.collector.query.sides import Wanted, scaled, taken, waited
-from sidelight.collector.query.spreading import Rows, Table, functions, nodes
+from sidelight.collector.query.spreading import Functions, Rows, Table, functions, nodes
 from sidelight.collector.query.told import (
     Effect,
     EffectColumns,
@@ -42,6 +43,7 @@ from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
 from sidelight.verdicts.depths import Depths, depths
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
+from sidelight.verdicts.renames import Rename
 from sidelight.verdicts.spread import Effects, agreement, effects, judged, more
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
@@ -54,7 +56,8 @@ CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direc
 class Judgement:
     """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
 
-    `other` has both sides' rows of another type, `waiting` the tree of all samples with their rows.
+    `other` has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
+    which functions are one under two names.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Judgement:
         wanted: Wanted,
         other: Callable[[ProfileType], Sequence[Rows]],
         waiting: Callable[[], tuple[Drawn, Sequence[Rows]]],
+        renames: Callable[[Functions], Sequence[Rename]],
         *,
         lines: bool,
     ) -> None:
@@ -90,7 +94,10 @@ class Judgement:
         watched = scaled(cuts.a.side, 0, wanted), scaled(cuts.b.side, 1, wanted)
         self._design = self._designed(watched, (a.seconds(), b.seconds()))
         self._rate = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
-        self._functions = functions(stacks, a, b, wanted.most_tested)
+        found = functions(stacks, a, b, wanted.most_tested)
+        self.renamed = renames(found)
+        self._functions, self._was = merged(found, self.renamed)
+        self._tree = tree = relabelled(tree, self.renamed)
         if pooled is not stacks:
             a, b = self._rows(pooled)
         self._nodes = nodes(tree, a, b, wanted.most_tested)
@@ -116,7 +123,7 @@ class Judgement:
             "functions": {
                 "function": [frame.function for frame in frames],
                 "file": [frame.file for frame in frames],
-                "renamed_from": [None] * len(frames),
+                "renamed_from": [_before(self._was[at], of.names[at]) for at in order.tolist()],
                 "self": own.told(order),
                 "total": total.told(order),
             },
@@ -217,6 +224,7 @@ class Judgement:
         wanted = np.array(fullmatches(function, [frame.function for frame in frames]), bool)
         if file:
             wanted &= np.array(fullmatches(file, [frame.file for frame in frames]), bool)
+        wanted = with_old_names(wanted, canvas.words(), self.renamed)
         any_of, last = canvas.holding(wanted)
         held = any_of if condition.subject == "function" else last
         a, b = self._of_stacks
@@ -362,6 +370,14 @@ def _beyond_counting(table: Table, of: Design) -> Flags:
     variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
     differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - of.alpha / 2) * np.sqrt(variance)
     return differs
+
+
+def _before(old: str | None, new: str) -> str | None:
+    """What a function was called: with its file where that is another."""
+    if old is None:
+        return None
+    was, now = Frame.parse(unescape(old)), Frame.parse(unescape(new))
+    return was.function if was.file == now.file else was.text
 
 
 def _ranked(own: _Family, total: _Family) -> I64:

@@ -16,11 +16,13 @@ from sidelight.collector.query.frames import Weights, weigh
 from sidelight.collector.query.judging import Judgement
 from sidelight.collector.query.picking import Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.renaming import renamed
 from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.spreading import Rows
+from sidelight.collector.query.spreading import Functions, Rows
 from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.windows import Question, Windows
 from sidelight.stacks.counts import ProfileType
+from sidelight.verdicts.renames import Rename
 
 
 class VerdictAnswer(TypedDict):
@@ -63,7 +65,7 @@ def verdict(
     both = compared(reading, sides, wanted)
     pairs = list(zip(both.chosen, _of_type(reading, both, kind, pick), strict=True))
     tree, pooled = painted(reading, pairs, lines=False, most=most)
-    found, _ = judge(reading, both, pairs, tree, pooled, kind, pick, wanted)
+    found, _, _ = judge(reading, both, pairs, tree, pooled, kind, pick, wanted)
     return {
         "type": kind.value,
         "sides": [
@@ -86,8 +88,11 @@ def judge(
     wanted: Wanted,
     *,
     lines: bool = False,
-) -> tuple[Verdict, list[int]]:
-    """The verdict, and for each node of the tree whether it changed; `lines`: the tree tells them apart."""
+) -> tuple[Verdict, list[int], Sequence[Rename]]:
+    """The verdict, for each node whether it changed, and the renames after which the tree has these nodes.
+
+    With `lines` the tree tells them apart.
+    """
     cuts = (both.cuts.a, both.cuts.b)
     stacks = pooled_stacks(reading, pairs) if lines else pooled
 
@@ -106,9 +111,13 @@ def judge(
         drawn_, own_pool = painted(reading, columns, lines=False, most=len(tree.level))
         return drawn_, [Rows.of(numbers, own) for numbers, own in zip(own_pool.sides, cuts, strict=True)]
 
-    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, other, waiting, lines=lines)
+    def renames(functions: Functions) -> list[Rename]:
+        watched = both.cuts.a.side.whole, both.cuts.b.side.whole
+        return renamed(reading, pairs, tree, functions, watched)
+
+    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, other, waiting, renames, lines=lines)
     reading.deadline.remaining()
-    return judgement.verdict(), judgement.changed()
+    return judgement.verdict(), judgement.changed(), judgement.renamed
 
 
 def _of_type(reading: Reading, both: Compared, kind: ProfileType, pick: Pick) -> list[Weights]:
