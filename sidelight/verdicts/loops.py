@@ -24,7 +24,7 @@ does. A uvloop that is run by `loop.run_until_complete` alone leaves no frame, a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -51,6 +51,13 @@ PLUMBING: Final = frozenset([
 
 OUTSIDE: Final = -2
 WAITS: Final = -1
+
+
+def mentioned(names: Iterable[str]) -> bool:
+    """Whether any is of an event loop. Of greenlets any frame of their library tells, as a hub waits."""
+    return any(
+        _Word.of(text).step in (_Step.STARTER, _Step.LOOP, _Step.HUB) or " (gevent/" in text for text in names
+    )
 
 
 @dataclass(frozen=True, slots=True)

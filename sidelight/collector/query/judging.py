@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from sidelight.collector.query.cells import F64, I64, Cuts
 from sidelight.collector.query.drawing import Drawn, Flags, Pooled
+from sidelight.collector.query.looping import looped
+from sidelight.collector.query.looping import told as told_loop
 from sidelight.collector.query.matching import fullmatches
 from sidelight.collector.query.renaming import merged, relabelled, with_old_names
 from sidelight.collector.query.sides import Wanted, scaled, taken, waited
@@ -24,6 +26,7 @@ from sidelight.collector.query.told import (
     ToldCondition,
     ToldDepth,
     ToldExplanation,
+    ToldLoop,
     ToldMore,
     Verdict,
     bare,
@@ -43,6 +46,7 @@ from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
 from sidelight.verdicts.depths import Depths, depths
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
+from sidelight.verdicts.loops import mentioned
 from sidelight.verdicts.renames import Rename
 from sidelight.verdicts.spread import Effects, agreement, effects, judged, more
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
@@ -117,6 +121,7 @@ class Judgement:
             "rate": effect(self._rate),
             "idle": idle,
             "depth": depth,
+            "loop": self._loop() if idle else None,
             "roles": self._roles(),
             "checks": checked(self._checks),
             "explanation": self._explanation(own),
@@ -286,6 +291,13 @@ class Judgement:
     def _roles(self) -> list[RoleIdle]:
         found = ((thread, self._idle(thread)) for thread in THREADS)
         return [{"thread": thread, "idle": idle} for thread, idle in found if idle is not None]
+
+    def _loop(self) -> ToldLoop | None:
+        """Who holds the event loop, if there is one: what waits is among it, whatever type was asked for."""
+        if not mentioned(self._stacks.canvas.words()):
+            return None
+        found = looped(self._design, *self._waiting())
+        return told_loop(found, self._unless_refused) if found else None
 
     def _lack(self) -> ToldMore | None:
         found = None if self._refused else more(self._rate, self._design)

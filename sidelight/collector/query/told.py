@@ -160,6 +160,23 @@ class ToldCondition(TypedDict):
     effect: Effect | None
 
 
+class ToldHolder(TypedDict):
+    """A function that holds an event loop, and its share of the loop's time on each side."""
+
+    function: str
+    file: str
+    a: float
+    b: float
+    effect: Effect
+
+
+class ToldLoop(TypedDict):
+    """How much of its thread's time an event loop was held, and by whom, most first."""
+
+    busy: Effect
+    holders: list[ToldHolder]
+
+
 class Verdict(TypedDict):
     """What was found (see docs/api.md)."""
 
@@ -168,6 +185,7 @@ class Verdict(TypedDict):
     rate: Effect
     idle: Effect | None
     depth: ToldDepth | None
+    loop: ToldLoop | None
     roles: list[RoleIdle]
     checks: list[ToldCheck]
     explanation: ToldExplanation

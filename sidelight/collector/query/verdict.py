@@ -108,7 +108,7 @@ def judge(
         if kind is ProfileType.WALL and not lines:
             return tree, [Rows.of(numbers, own) for numbers, own in zip(pooled.sides, cuts, strict=True)]
         columns = list(zip(both.chosen, _of_type(reading, both, ProfileType.WALL, pick), strict=True))
-        drawn_, own_pool = painted(reading, columns, lines=False, most=len(tree.level))
+        drawn_, own_pool = painted(reading, columns, lines=False, most=wanted.most_tested)
         return drawn_, [Rows.of(numbers, own) for numbers, own in zip(own_pool.sides, cuts, strict=True)]
 
     def renames(functions: Functions) -> list[Rename]:
