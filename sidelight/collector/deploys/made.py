@@ -54,7 +54,7 @@ def made(
     rules = rules_of(settings)
     watch = Watch(
         shelf,
-        Asking(engine, stop.is_set),
+        Asking(engine, stop.is_set, asyncio.get_running_loop()),
         None,
         rules,
         metrics,

@@ -54,6 +54,7 @@ TICK_SECONDS: Final = 5.0
 OVERLAP_SECONDS: Final = 900.0
 """Windows may come so late and still be seen."""
 CHUNK_SECONDS: Final = 6 * 3600.0
+FIRST_BACK_SECONDS: Final = 86_400.0
 MOST_BACK_SECONDS: Final = 14 * 86_400.0
 WRITE_SECONDS: Final = 600.0
 """What is known is written at most so often, unless something is new."""
@@ -179,7 +180,7 @@ class Watch:
         first = known.until == 0.0
         begin = max(now - MOST_BACK_SECONDS, known.until - OVERLAP_SECONDS)
         if first:
-            begin = now - self._rules.last_seconds
+            begin = now - max(self._rules.last_seconds, FIRST_BACK_SECONDS)
         for start, until in chunks(begin, now, CHUNK_SECONDS):
             if self._ended():
                 return
