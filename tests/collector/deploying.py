@@ -99,6 +99,11 @@ class World:
         with closing(self.shelf) as shelf:
             return [shelf.deploy(one.id) for one in shelf.newest(1000, lambda _: True)]
 
+    def readable(self) -> list[Deploy]:
+        """Those that can be read, without their verdicts."""
+        with closing(self.shelf) as shelf:
+            return shelf.newest(1000, lambda _: True)
+
     def only(self) -> Deploy:
         """The one there is."""
         (one,) = self.deploys()

@@ -171,6 +171,18 @@ def test_a_deploy_that_is_fine_for_good_is_left_alone() -> None:
     looker.ends()
 
 
+def test_other_settings_move_looks_that_are_to_come() -> None:
+    world, judge = shop(until=3 * HOUR, step=600), Judging([U])
+    first = Looker(world, judge, given(RULES, last_seconds=80 * MINUTE))
+    first.until(25 * MINUTE, step=5 * MINUTE)
+    first.ends()
+    second = Looker(world, judge, given(RULES, first_seconds=15 * MINUTE, last_seconds=20 * MINUTE))
+    second.until(50 * MINUTE, step=5 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2)]
+    assert (world.only().state, world.only().due) == (U, None)
+    second.ends()
+
+
 def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
     world, judge = shop(until=2 * HOUR), Judging()
     looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
