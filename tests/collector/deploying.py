@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import sqrt
+from random import Random
 from typing import Any, TypeVar
 
 from sidelight.collector.deploys.deploy import Deploy, Rules
@@ -71,7 +73,7 @@ class World:
         start: float,
         until: float,
         *,
-        text: str = "main (app.py:1) 10 | main (app.py:1);[idle] 90",
+        text: str | Callable[[str, float], str] = "main (app.py:1) 10 | main (app.py:1);[idle] 90",
         pods: Iterable[str] = ("a", "b", "c"),
         step: float = 60.0,
         **labels: str,
@@ -82,7 +84,8 @@ class World:
         while at < until:
             for pod in pods:
                 name = f"{version}-{pod}"
-                one = window(text, at=at, seconds=step, version=version, pod=name, **labels)
+                told = text if isinstance(text, str) else text(name, at)
+                one = window(told, at=at, seconds=step, version=version, pod=name, **labels)
                 segments.setdefault(int(at // HOUR), []).append(one)
             at += step
         stored(*segments.values(), store=self.store)
@@ -95,6 +98,11 @@ class World:
         """All there are, whole, the newest first."""
         with closing(self.shelf) as shelf:
             return [shelf.deploy(one.id) for one in shelf.newest(1000, lambda _: True)]
+
+    def readable(self) -> list[Deploy]:
+        """Those that can be read, without their verdicts."""
+        with closing(self.shelf) as shelf:
+            return shelf.newest(1000, lambda _: True)
 
     def only(self) -> Deploy:
         """The one there is."""
@@ -155,6 +163,29 @@ class Looker:
     def value(self, name: str, **labels: str) -> float:
         """The value of a metric."""
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+def working(cores: float, seed: int = 1, seconds: float = 60.0) -> Callable[[str, float], str]:
+    """Windows of pods that work so much on average: each pod has its share, and each window its chance."""
+    shares: dict[str, float] = {}
+
+    def text(pod: str, at: float) -> str:
+        if pod not in shares:
+            shares[pod] = Random(f"{seed} {pod}").gauss(1.0, 0.02)
+        luck = Random(f"{seed} {pod} {at}")
+        ticks = round(seconds * 100)
+        busy = max(3, round(luck.gauss(cores * shares[pod] * ticks, sqrt(cores * ticks))))
+        parts = [
+            ("serve (app.py:1);json (json.py:9)", busy // 3),
+            ("serve (app.py:1);query (db.py:5)", busy // 3),
+        ]
+        parts += [
+            ("serve (app.py:1)", busy - 2 * (busy // 3)),
+            ("serve (app.py:1);[idle]", max(1, ticks - busy)),
+        ]
+        return " | ".join(f"{stack} {count}" for stack, count in parts)
+
+    return text
 
 
 def states(deploys: Iterable[Deploy]) -> Mapping[str, str]:

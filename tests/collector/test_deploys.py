@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from sidelight.collector.deploys import known, shelf
-from sidelight.collector.deploys.deploy import Rules, State, Why, deploy_id, offsets
+from sidelight.collector.deploys.asking import Busy
+from sidelight.collector.deploys.deploy import Deploy, Rules, Span, State, Why, deploy_id, new, offsets
 from sidelight.collector.deploys.pace import Pace
 from sidelight.collector.discovery.rollouts import Rollout
 from sidelight.collector.doctor.places import survey
+from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.store import lease
 from sidelight.collector.store.objects import ObjectStore
 from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, states
@@ -240,8 +242,6 @@ class Deployed:
     """A deploy that appeared at a moment."""
 
     def __init__(self, at: float) -> None:
-        from sidelight.collector.deploys.deploy import Span, new
-
         days = round((at - START) / DAY)
         self.one = new(("", "shop", f"v{days}"), at, "v", Span(at - HOUR, at), None, Rules())
 
@@ -266,6 +266,72 @@ def test_looks_double_until_the_last() -> None:
     assert minutes == [10, 20, 40, 80, 160, 320, 640, 1440]
     assert offsets(Rules(first_seconds=600, last_seconds=600)) == (600,)
     assert offsets(Rules(first_seconds=100, last_seconds=400)) == (100, 200, 400)
+
+
+def test_of_other_services_nothing_is_read(store: ObjectStore) -> None:
+    with closing(shelf.Shelf(store)) as kept:
+        labels = [("a", "shop", "2"), ("b", "shop", "2"), ("a", "cart", "2"), ("a", "sho", "p2")]
+        for each in labels:
+            assert kept.create(new(each, START, "1", Span(START - HOUR, START), None, Rules()))
+        read: list[str] = []
+
+        def wanted(one: Deploy) -> bool:
+            read.append(one.service)
+            return True
+
+        assert len(kept.newest(10, wanted, service="shop")) == 2
+        assert read == ["shop", "shop"]
+        assert kept.newest(10, wanted, service="other") == []
+
+
+def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> None:
+    world = World()
+    for service in ("cart", "shop"):
+        world.ships("1", -3 * HOUR, 2 * HOUR, service=service)
+        world.ships("2", 10 * MINUTE, 2 * HOUR, service=service)
+    looker = Looker(world)
+    looker.until(15 * MINUTE)
+    one, other = world.deploys()
+    world.store.put(shelf.key_of(one.id), b"damaged")
+    looker.until(20 * MINUTE)
+    assert looker.value("sidelight_deploys_watched") == 1
+    world.ships("3", 20 * MINUTE, 2 * HOUR, service=other.service)
+    looker.until(25 * MINUTE)
+    assert {each.state for each in world.readable() if each.id == other.id} == {State.OVER}
+    looker.ends()
+
+
+def test_what_a_query_has_no_time_for_is_looked_through_in_smaller_pieces() -> None:
+    world = World()
+    world.ships("1", -20 * HOUR, HOUR, step=600)
+    world.ships("2", -2 * HOUR, HOUR, step=600)
+    looker = Looker(world)
+    slow = iter([True] * 5)
+
+    def fails() -> None:
+        if next(slow, False):
+            raise QueryTimeout(30)
+
+    looker.ask.fails = fails
+    looker.until(5 * MINUTE)
+    assert world.deploys() == []
+    looker.until(10 * MINUTE)
+    assert world.only().version == "2"
+    looker.ends()
+
+
+def test_no_place_for_a_query_is_no_error() -> None:
+    world = World()
+
+    def fails() -> None:
+        raise Busy("all taken")
+
+    looker = Looker(world)
+    looker.ask.fails = fails
+    looker.until(5 * MINUTE)
+    assert looker.value("sidelight_deploy_errors_total") == 0
+    assert looker.value("sidelight_deploy_looks_postponed_total") == 5
+    looker.ends()
 
 
 def test_an_id_is_that_of_the_day_and_of_what_was_deployed() -> None:

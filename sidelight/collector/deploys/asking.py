@@ -35,10 +35,12 @@ class Ask(Protocol):
 class Asking:
     """Asks an engine that runs in an event loop, from another thread."""
 
-    def __init__(self, engine: QueryEngine, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, engine: QueryEngine, stopped: Callable[[], bool], loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._engine = engine
         self._stopped = stopped
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self.cpu_seconds = 0.0
 
     def __call__(self, answer: Callable[[Reading], Answer]) -> Answer:

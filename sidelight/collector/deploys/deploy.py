@@ -209,10 +209,18 @@ class Deploy:
 
 
 def deploy_id(namespace: str, service: str, version: str, first_seen: float) -> str:
-    """The day and 80 bits of a digest: the same from whichever collector."""
-    text = "\0".join((namespace, service, version)).encode()
-    name = b32encode(sha256(text).digest()[:10]).decode().lower()
-    return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{name}"
+    """The day, 40 bits for the service and 40 for all three: the same from whichever collector."""
+    whole = _digest("\0".join((namespace, service, version)))
+    return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{of_service(service)}{whole}"
+
+
+def of_service(service: str) -> str:
+    """What all ids of a service's deploys have behind the day, so that it is found without reading others."""
+    return _digest(service)
+
+
+def _digest(text: str) -> str:
+    return b32encode(sha256(text.encode()).digest()[:5]).decode().lower()
 
 
 def offsets(rules: Rules) -> tuple[float, ...]:
@@ -265,6 +273,14 @@ def next_due(deploy: Deploy, done: float, rules: Rules) -> float | None:
     """When the look after that at offset `done` is due."""
     left = [offset for offset in offsets(rules) if offset > done]
     return deploy.first_seen + left[0] + rules.settle_seconds if left else None
+
+
+def postponed(deploy: Deploy, rules: Rules) -> Deploy:
+    """A deploy whose look is due by other rules than these: when it is by these."""
+    due = next_due(deploy, deploy.looks[-1].seconds if deploy.looks else 0.0, rules)
+    if due is None and deploy.state is State.WATCHING:
+        return replace(deploy, due=None, state=State.UNCLEAR, judged=str(State.UNCLEAR))
+    return replace(deploy, due=due)
 
 
 def looked(deploy: Deploy, look: Look, verdict: Mapping[str, Any] | None, rules: Rules) -> Deploy:

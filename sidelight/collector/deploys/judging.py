@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from sidelight.collector.deploys.appeared import of_version, span_of
 from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span, State
 from sidelight.collector.deploys.sides import Sides, sides
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.matching import pattern_check
+from sidelight.collector.query.picking import Pick
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.sides import Wanted
+from sidelight.collector.query.verdict import verdict
 from sidelight.collector.query.windows import Question
 from sidelight.collector.times import SECOND_NS
-from sidelight.verdicts.conditions import worst
+from sidelight.stacks.counts import ProfileType
+from sidelight.verdicts.conditions import parse, worst
 
 Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
 """The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
 FUNCTIONS: Final = 20
 """So many functions of a verdict are kept with a deploy; its link asks for all."""
+
+
+def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
+    """Compares as `/api/v1/verdict` does, with these limits and conditions. Raises BadCondition."""
+    check = pattern_check()
+    wanted = Wanted(
+        limit=FUNCTIONS,
+        conditions=tuple(parse(text, check) for text in fail_on),
+        most_rows=limits.max_verdict_rows,
+        most_tested=limits.max_verdict_tests,
+    )
+    judged = partial(verdict, kind=ProfileType.CPU, pick=Pick(), most=limits.default_nodes)
+
+    def compare(reading: Reading, sides: Sequence[Question], k: int, rules: Rules) -> Mapping[str, Any]:
+        found = judged(reading, sides, wanted=replace(wanted, look=k, detect=rules.detect))
+        return found["verdict"]
+
+    return compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +75,7 @@ def judge_with(compare: Compare, rules: Rules) -> Judge:
         chosen = sides(deploy, offset, ran, rules)
         if chosen is None:
             return Found(State.UNCLEAR, problem="There are no windows of both versions to compare.")
-        verdict = compare(reading, questions(deploy, chosen), k, rules)
-        return found(verdict, chosen)
+        return found(compare(reading, questions(deploy, chosen), k, rules), chosen)
 
     return judge
 
@@ -69,17 +93,17 @@ def questions(deploy: Deploy, chosen: Sides) -> list[Question]:
     ]
 
 
-def found(verdict: Mapping[str, Any], chosen: Sides) -> Found:
+def found(said: Mapping[str, Any], chosen: Sides) -> Found:
     """A verdict as a look keeps it."""
-    conditions = tuple(verdict["conditions"])
+    conditions = tuple(said["conditions"])
     state = State(worst(str(one["state"]) for one in conditions))
     return Found(
         state,
         chosen.way,
         chosen.baseline,
         chosen.comparison,
-        str(verdict["sentence"]),
-        verdict["rate"],
+        str(said["sentence"]),
+        said["rate"],
         conditions,
-        verdict,
+        said,
     )

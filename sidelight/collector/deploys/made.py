@@ -12,6 +12,7 @@ from aiohttp import web
 
 from sidelight.collector.deploys.asking import Asking
 from sidelight.collector.deploys.deploy import Rules
+from sidelight.collector.deploys.judging import Judge, comparing, judge_with
 from sidelight.collector.deploys.pace import Pace
 from sidelight.collector.deploys.receivers import Address, Receivers
 from sidelight.collector.deploys.routes import DeployRoutes, off
@@ -20,10 +21,12 @@ from sidelight.collector.deploys.watch import Watch
 from sidelight.collector.discovery.share import kept_rollouts
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.lease import Leases, Stopped
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.settings import BadSetting
+from sidelight.verdicts.conditions import BadCondition
 
 LEAST_SECRET: Final = 16
 
@@ -54,8 +57,8 @@ def made(
     rules = rules_of(settings)
     watch = Watch(
         shelf,
-        Asking(engine, stop.is_set),
-        None,
+        Asking(engine, stop.is_set, asyncio.get_running_loop()),
+        judge(engine.limits, rules),
         rules,
         metrics,
         alerts=receivers(settings, shelf, metrics),
@@ -66,6 +69,14 @@ def made(
         leases=Leases(store, seconds) if seconds else None,
     )
     return Deploys(shelf, DeployRoutes(shelf, settings.path_prefix).routes(), watch, keep)
+
+
+def judge(limits: QueryLimits, rules: Rules) -> Judge:
+    """What compares, from the settings. Raises BadSetting for a pattern that RE2 does not take."""
+    try:
+        return judge_with(comparing(limits, rules.fail_on), rules)
+    except BadCondition as error:
+        raise BadSetting(f"deploy_fail_on: {error.message}", hint=error.hint) from error
 
 
 def receivers(settings: Settings, shelf: Shelf, metrics: Metrics) -> Receivers:

@@ -25,6 +25,7 @@ from sidelight.collector.deploys.deploy import Delivery, Deploy
 from sidelight.collector.deploys.shelf import NoDeploy, Shelf
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store.lease import Stopped
+from sidelight.collector.store.objects import ObjectDamaged
 
 TIMEOUT_SECONDS: Final = 8.0
 ALERTS_AT_ONCE: Final = 100
@@ -247,7 +248,7 @@ class Receivers:
     ) -> Deploy:
         try:
             after = self._shelf.change(deploy.id, change)
-        except NoDeploy:
-            return deploy
+        except (NoDeploy, ObjectDamaged):
+            return deploy  # whoever looks after it will see
         changed[after.id] = after
         return after

@@ -63,7 +63,9 @@ class DeployRoutes:
             same = all(one.labels[name] == value for name, value in wanted.items())
             return same and (not state or one.state == state) and reader.sees(one.labels)
 
-        found = await asyncio.to_thread(self._shelf.newest, limit, is_wanted, start, until)
+        found = await asyncio.to_thread(
+            self._shelf.newest, limit, is_wanted, start, until, wanted.get("service", "")
+        )
         answer = {"deploys": [self.told(one) for one in found]}
         return json_reply(answer, gzip=takes_gzip(request)).response(request)
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import structlog
 
-from sidelight.collector.deploys.deploy import ID, Deploy
+from sidelight.collector.deploys.deploy import ID, Deploy, of_service
 from sidelight.collector.deploys.keeping import decode, encode
 from sidelight.collector.lru import Lru
 from sidelight.collector.store.objects import (
@@ -37,12 +37,12 @@ ROOT: Final = "v1/deploys/"
 SEEN: Final = f"{ROOT}seen.json.zst"
 TRIES: Final = 20
 READS: Final = 8
-MEMORY_BYTES: Final = 16 << 20
+MEMORY_BYTES: Final = 32 << 20
 BYTES: Final = 4 << 10
 BYTES_OF_LOOK: Final = 8 << 10
 """What a deploy without its verdict, and a look, take in memory."""
 _DAY_SECONDS: Final = 86_400
-_KEY: Final = re.compile(rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/{ID.pattern}\.json")
+_KEY: Final = re.compile(rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/(?P<id>{ID.pattern})\.json")
 _log = structlog.get_logger()
 
 Change = Callable[[Deploy], Deploy | None]
@@ -123,18 +123,32 @@ class Shelf:
             after = f"{ROOT}{folder}0" if match else entry.key  # "0" follows "/"
         return found[::-1]
 
-    def of_day(self, day: date) -> list[Deploy]:
+    def of_day(self, day: date, service: str = "") -> list[Deploy]:
         """Those of one day without their verdicts, the newest first; what cannot be read is left out."""
-        entries = [one for one in self._store.list(f"{ROOT}{day.isoformat()}/") if _KEY.fullmatch(one.key)]
+        begins = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (of_service(service) if service else "")
+        entries = [one for one in self._store.list(begins) if _KEY.fullmatch(one.key)]
         found = [one.deploy for one in self._reads.map(self._kept, entries) if one is not None]
         return sorted(found, key=lambda one: (-one.first_seen, one.id))
 
+    def etags(self, day: date) -> dict[str, str | None]:
+        """The ids of those of one day, with their etags where a listing has them."""
+        entries = self._store.list(f"{ROOT}{day.isoformat()}/")
+        return {match["id"]: entry.etag for entry in entries if (match := _KEY.fullmatch(entry.key))}
+
     def newest(
-        self, limit: int, wanted: Callable[[Deploy], bool], start: float = 0.0, until: float = float("inf")
+        self,
+        limit: int,
+        wanted: Callable[[Deploy], bool],
+        start: float = 0.0,
+        until: float = float("inf"),
+        service: str = "",
     ) -> list[Deploy]:
-        """The newest that are wanted and were first seen in a range, without their verdicts."""
+        """The newest that are wanted and were first seen in a range, of any or one service.
+
+        They come without their verdicts. Of other services nothing is read.
+        """
         found: list[Deploy] = []
-        for one in self._ranged(start, until):
+        for one in self._ranged(start, until, service):
             if wanted(one):
                 found.append(one)
                 if len(found) >= limit:
@@ -167,14 +181,14 @@ class Shelf:
         """Write that anew, while it is what was read. Raises ObjectChanged or ObjectExists."""
         return self._store.put(SEEN, content, if_absent=etag is None, if_match=etag)
 
-    def _ranged(self, start: float, until: float) -> Iterator[Deploy]:
+    def _ranged(self, start: float, until: float, service: str) -> Iterator[Deploy]:
         for day in self.days():
             begins = datetime.combine(day, datetime.min.time(), UTC).timestamp()
             if begins >= until:
                 continue
             if begins + _DAY_SECONDS <= start:
                 return
-            yield from (one for one in self.of_day(day) if start <= one.first_seen < until)
+            yield from (one for one in self.of_day(day, service) if start <= one.first_seen < until)
 
     def _read(self, deploy_id: str) -> Kept:
         if not ID.fullmatch(deploy_id):

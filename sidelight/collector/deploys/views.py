@@ -35,14 +35,16 @@ def api_link(deploy: Deploy) -> str | None:
     if last is None or last.baseline is None or last.comparison is None:
         return None
     base = deploy.namespace, deploy.service
-    given = {
+    given: dict[str, str | list[str]] = {
         "baseline": f"{{{', '.join(map(str, of_version(*base, deploy.previous).matchers))}}}",
         "comparison": f"{{{', '.join(map(str, of_version(*base, deploy.version).matchers))}}}",
         **_edges("baseline", last.baseline),
         **_edges("comparison", last.comparison),
+        "type": "cpu",
         "look": str(last.k),
+        "conditions": [str(one["condition"]) for one in last.conditions],
     }
-    return "/api/v1/verdict?" + urlencode(given)
+    return "/api/v1/verdict?" + urlencode(given, doseq=True)
 
 
 def _edges(side: str, one: Range) -> dict[str, str]:

@@ -15,7 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Final, Protocol
@@ -35,6 +35,7 @@ from sidelight.collector.deploys.deploy import (
     ended,
     looked,
     new,
+    postponed,
 )
 from sidelight.collector.deploys.judging import Found, Judge
 from sidelight.collector.deploys.known import Appeared, Known, decode, encode
@@ -42,9 +43,10 @@ from sidelight.collector.deploys.pace import Pace
 from sidelight.collector.deploys.shelf import NoDeploy, Shelf
 from sidelight.collector.discovery.rollouts import Rollout
 from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.query.windows import Question
 from sidelight.collector.store.lease import Leases, Stopped, unleased
-from sidelight.collector.store.objects import ObjectChanged, ObjectExists
+from sidelight.collector.store.objects import ObjectChanged, ObjectDamaged, ObjectExists
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.errors import SidelightError
 from sidelight.stacks.selectors import Selector
@@ -54,6 +56,9 @@ TICK_SECONDS: Final = 5.0
 OVERLAP_SECONDS: Final = 900.0
 """Windows may come so late and still be seen."""
 CHUNK_SECONDS: Final = 6 * 3600.0
+LEAST_CHUNK_SECONDS: Final = 60.0
+"""What is looked through at once; where a query has not the time for that, half of it is."""
+FIRST_BACK_SECONDS: Final = 86_400.0
 MOST_BACK_SECONDS: Final = 14 * 86_400.0
 WRITE_SECONDS: Final = 600.0
 """What is known is written at most so often, unless something is new."""
@@ -115,9 +120,11 @@ class Watch:
         self._ended: Stopped = lambda: True
         self._next = timer() + interval_seconds  # a collector that starts has other things to do first
         self._written = float("-inf")
+        self._chunk = CHUNK_SECONDS
         self._known: Known | None = None
         self._etag: str | None = None
         self._active: dict[str, Deploy] = {}
+        self._etags: dict[str, str | None] = {}
         self._missed: dict[str, _Missed] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -152,6 +159,8 @@ class Watch:
             self._look(stopped)
             if self._alerts is not None:
                 self._take(self._alerts.tell(list(self._active.values()), self._ended))
+        except Busy:
+            self._metrics.deploy_looks_postponed.inc()
         except SidelightError as error:
             self._metrics.deploy_errors.inc()
             _log.warning("deploys not looked after", error=error.message, hint=error.hint)
@@ -162,7 +171,8 @@ class Watch:
         turn, self._turn = self._turn, None
         if turn is not None:
             _close(turn)
-        self._known, self._etag, self._active, self._missed = None, None, {}, {}
+        self._known, self._etag = None, None
+        self._active, self._etags, self._missed = {}, {}, {}
         self._metrics.deploys_watched.set(0)
 
     def _begin(self, stopped: Stopped) -> bool:
@@ -179,12 +189,16 @@ class Watch:
         first = known.until == 0.0
         begin = max(now - MOST_BACK_SECONDS, known.until - OVERLAP_SECONDS)
         if first:
-            begin = now - self._rules.last_seconds
-        for start, until in chunks(begin, now, CHUNK_SECONDS):
+            begin = now - max(self._rules.last_seconds, FIRST_BACK_SECONDS)
+        for start, until in chunks(begin, now, self._chunk):
             if self._ended():
                 return
             question = Question(Selector(), round(start * SECOND_NS), round(until * SECOND_NS))
-            seen = self._ask(partial(versions_seen, question=question))
+            try:
+                seen = self._ask(partial(versions_seen, question=question))
+            except QueryTimeout:
+                self._chunk = max(LEAST_CHUNK_SECONDS, self._chunk / 2)
+                raise
             self._pace.spent(self._ask.cpu_seconds)
             appeared = known.learn(seen, self._rules.gone_seconds, begin if first else 0.0)
             self._keep(appeared)
@@ -232,11 +246,17 @@ class Watch:
         self._written = now
 
     def _refresh(self) -> None:
-        """Read active deploys anew where others changed them, and end those that are over."""
+        """Read active deploys anew where they were changed, and end those that are over."""
         for day in {_day(one) for one in self._active.values()}:
-            there = {one.id: one for one in self._shelf.of_day(day)}
-            self._active = {name: one for name, one in self._active.items() if _day(one) != day}
-            self._take(there.values())
+            etags = self._shelf.etags(day)
+            own = [name for name, one in self._active.items() if _day(one) == day]
+            for name in own:
+                if name not in etags:
+                    del self._active[name]
+                elif etags[name] is None or etags[name] != self._etags.get(name):
+                    self._change(self._active[name], lambda _: None)
+            self._etags |= etags
+        self._etags = {name: etag for name, etag in self._etags.items() if name in self._active}
         if self._known is None:
             return
         for deploy in list(self._active.values()):
@@ -273,6 +293,7 @@ class Watch:
         now = self._clock()
         offset = due_offset(deploy, now, self._rules)
         if offset is None:
+            self._change(deploy, lambda one: None if one.over else postponed(one, self._rules))
             return
         k = len(deploy.looks) + 1
         try:
@@ -319,6 +340,11 @@ class Watch:
         except NoDeploy:
             self._active.pop(deploy.id, None)
             return None
+        except ObjectDamaged as error:
+            self._metrics.deploy_errors.inc()
+            _log.warning("a deploy cannot be read", error=error.message)
+            self._active.pop(deploy.id, None)
+            return None
         self._take([after])
         return after
 
@@ -326,7 +352,7 @@ class Watch:
         """Keep in mind what can still change."""
         for one in deploys:
             if one.is_active:
-                self._active[one.id] = one
+                self._active[one.id] = replace(one, verdict=None)
             else:
                 self._active.pop(one.id, None)
 

@@ -7,6 +7,8 @@ A compactor takes no windows and answers nobody, so it has no tokens.
 {{- $part := .part }}
 {{- $serves := eq .part "collector" }}
 {{- $own := index $root.Values .part }}
+{{- /* deploys are looked after where blocks are made */}}
+{{- $tends := or (not $serves) (not $root.Values.compactor.enabled) }}
 {{- with $root.Values.collector }}
 {{- $directory := eq .store.kind "directory" }}
 {{- $s3 := ternary dict .store.s3 $directory }}
@@ -155,6 +157,25 @@ spec:
           value: {{ .cache.bytes | quote }}
         {{- end }}
         {{- end }}
+        {{- if $tends }}
+        {{- with .deploys.publicUrl }}
+        - name: SIDELIGHT_PUBLIC_URL
+          value: {{ . | quote }}
+        {{- end }}
+        {{- with .deploys.alertmanagers }}
+        - name: SIDELIGHT_ALERTMANAGER_URL
+          value: {{ join "," . | quote }}
+        {{- end }}
+        {{- with .deploys.webhookSecret }}
+        - name: SIDELIGHT_DEPLOY_WEBHOOK_URL
+          valueFrom:
+            secretKeyRef:
+              name: {{ . }}
+              key: url
+        - name: SIDELIGHT_DEPLOY_WEBHOOK_SECRET_FILE
+          value: /etc/sidelight/webhook/secret
+        {{- end }}
+        {{- end }}
         {{- $taken := include "sidelight.collector.own" . | fromJsonArray }}
         {{- with $settings }}
         {{- include "sidelight.settings" (dict "given" . "own" $taken "at" $part) | trim | nindent 8 }}
@@ -237,6 +258,11 @@ spec:
           mountPath: /var/cache/sidelight
         {{- end }}
         {{- end }}
+        {{- if and $tends .deploys.webhookSecret }}
+        - name: webhook
+          mountPath: /etc/sidelight/webhook
+          readOnly: true
+        {{- end }}
         {{- with .extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -291,6 +317,15 @@ spec:
         sizeLimit: {{ .cache.sizeLimit }}
     {{- end }}
     {{- end }}
+    {{- if and $tends .deploys.webhookSecret }}
+    - name: webhook
+      secret:
+        secretName: {{ .deploys.webhookSecret }}
+        defaultMode: 0440
+        items:
+          - key: secret
+            path: secret
+    {{- end }}
     {{- with .extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -342,5 +377,6 @@ capture: {{ . }}
     "allow_anonymous_writes" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
     "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
     "kubernetes" "kubernetes_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
-    "attach_image" "attach_namespaces" "attach_collector" | toJson }}
+    "attach_image" "attach_namespaces" "attach_collector"
+    "public_url" "alertmanager_url" "deploy_webhook_url" "deploy_webhook_secret_file" | toJson }}
 {{- end }}

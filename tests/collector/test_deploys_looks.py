@@ -1,0 +1,390 @@
+"""When deploys are compared, with which time of the version before, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, repeat
+
+import pytest
+
+from sidelight.collector.deploys import judging
+from sidelight.collector.deploys.asking import Asking, Busy
+from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span, State, new
+from sidelight.collector.deploys.judging import Found
+from sidelight.collector.deploys.pace import Pace
+from sidelight.collector.deploys.sides import Sides, earlier_days, sides
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.errors import QueryTimeout
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
+from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, given
+
+RULES = Rules()
+SHORT = Rules(last_seconds=80 * MINUTE)
+
+
+@dataclass
+class Judging:
+    """Judges as it is told to, the last word for ever, and keeps what it was asked."""
+
+    states: Sequence[State] = (State.FINE,)
+    asked: list[tuple[str, float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._left: Iterator[State] = chain(self.states, repeat(self.states[-1]))
+
+    def __call__(self, _: Reading, deploy: Deploy, offset: float, k: int) -> Found:
+        self.asked.append((deploy.version, offset / MINUTE, k))
+        state = next(self._left)
+        condition = {"condition": "cpu>+5%", "state": str(state), "sentence": "so", "effect": None}
+        return Found(state, "canary", sentence=f"Look {k}.", conditions=(condition,), verdict={"k": k})
+
+
+def shop(store: ObjectStore | None = None, until: float = 4 * HOUR, step: float = 300.0) -> World:
+    """Version 2 beside version 1 from 0 on."""
+    world = World(store or MemoryStore(), at=-10 * MINUTE)
+    world.ships("1", -3 * HOUR, until, step=step, pods="a")
+    world.ships("2", 0, until, step=step, pods="b")
+    return world
+
+
+def test_a_deploy_is_looked_at_when_it_has_been_seen_for_long_enough_and_each_look_has_its_number() -> None:
+    world, judge = shop(), Judging()
+    looker = Looker(world, judge, SHORT)
+    looker.until(11 * MINUTE)
+    assert judge.asked == []
+    looker.until(3 * HOUR, step=2 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2), ("2", 40, 3), ("2", 80, 4)]
+    deploy = world.only()
+    assert [(one.k, one.seconds / MINUTE) for one in deploy.looks] == [(1, 10), (2, 20), (3, 40), (4, 80)]
+    assert (deploy.state, deploy.due, deploy.verdict) == (State.FINE, None, {"k": 4})
+    assert looker.value("sidelight_deploy_looks_total", state="fine") == 4
+    assert looker.value("sidelight_deploys_watched") == 0
+    looker.ends()
+
+
+F, R, U, N, OVER, W = (
+    State.FINE,
+    State.REGRESSED,
+    State.UNCLEAR,
+    State.INCOMPARABLE,
+    State.OVER,
+    State.WATCHING,
+)
+
+
+@pytest.mark.parametrize(
+    ("looks", "stands"),
+    [
+        ([F, F, F, F], [F, F, F, F]),
+        ([U, U, U, U], [W, W, W, U]),
+        ([U, F, U, U], [W, F, F, F]),
+        ([U, R, U, U], [W, R, R, R]),
+        ([R, F, R, F], [R, F, R, F]),
+        ([N, N, F, F], [N, N, F, F]),
+        ([U, U, U, R], [W, W, W, R]),
+        ([F, N, U, N], [F, N, N, N]),
+    ],
+)
+def test_a_look_that_cannot_tell_leaves_the_state_as_it_was(looks: list[State], stands: list[State]) -> None:
+    world, judge = shop(), Judging(looks)
+    looker = Looker(world, judge, SHORT)
+    seen = []
+    for minutes in (10, 20, 40, 80):
+        looker.until((minutes + 5) * MINUTE, step=5 * MINUTE)
+        seen.append(world.only().state)
+    assert seen == stands
+    looker.ends()
+
+
+def test_looks_that_were_missed_are_made_up_for_by_one_for_the_latest() -> None:
+    world, judge = shop(until=30 * HOUR, step=1800), Judging()
+    first = Looker(world, judge)
+    first.until(15 * MINUTE)
+    first.dies()
+    world.at = 6 * HOUR
+    second = Looker(world, judge)
+    second.until(6 * HOUR + 10 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 320, 2)]
+    second.until(11 * HOUR, step=10 * MINUTE)
+    assert judge.asked[2:] == [("2", 640, 3)]
+    second.ends()
+
+
+def test_a_deploy_that_nobody_saw_until_its_day_was_over_has_its_last_look() -> None:
+    world, judge = shop(until=60 * HOUR, step=3600), Judging()
+    first = Looker(world, judge)
+    first.until(-5 * MINUTE)
+    first.dies()
+    world.at = 50 * HOUR
+    second = Looker(world, judge)
+    second.until(50 * HOUR + 10 * MINUTE)
+    assert judge.asked == [("2", 1440, 1)]
+    assert world.only().due is None
+    second.ends()
+
+
+def test_two_collectors_at_once_make_each_look_once(store: ObjectStore) -> None:
+    world, judge = shop(store, until=2 * HOUR, step=600), Judging([R, F])
+    lookers = [Looker(world, judge, SHORT, leased=False) for _ in range(2)]
+    while world.at < 45 * MINUTE:
+        world.at += 5 * MINUTE
+        for looker in lookers:
+            looker.watch.tick()
+    assert [one.k for one in world.only().looks] == [1, 2, 3]
+    assert [one.state for one in world.only().looks] == [R, F, F]
+    for looker in lookers:
+        looker.ends()
+
+
+def test_a_regressed_deploy_is_looked_after_until_it_is_over() -> None:
+    world, judge = World(at=-10 * MINUTE), Judging([R])
+    world.ships("1", -3 * HOUR, 0, step=600)
+    world.ships("2", 0, 40 * HOUR, step=1800)
+    rules = given(RULES, last_seconds=20 * MINUTE)
+    first = Looker(world, judge, rules)
+    first.until(30 * MINUTE, step=5 * MINUTE)
+    assert (world.only().state, world.only().due) == (R, None)
+    first.ends()
+    world.at = 20 * HOUR
+    world.ships("3", 20 * HOUR, 40 * HOUR, step=1800)
+    second = Looker(world, Judging(), rules)
+    second.until(20 * HOUR + 40 * MINUTE, step=5 * MINUTE)
+    older = world.deploys()[-1]
+    assert (older.version, older.state, older.judged) == ("2", OVER, "regressed")
+    second.ends()
+
+
+def test_a_deploy_that_is_fine_for_good_is_left_alone() -> None:
+    world = shop(until=10 * HOUR, step=1800)
+    rules = given(RULES, last_seconds=20 * MINUTE)
+    looker = Looker(world, Judging([F]), rules)
+    looker.until(HOUR, step=5 * MINUTE)
+    world.ships("3", HOUR, 4 * HOUR, step=1800)
+    looker.until(2 * HOUR, step=5 * MINUTE)
+    assert [(one.version, one.state) for one in world.deploys()] == [("3", F), ("2", F)]
+    looker.ends()
+
+
+def test_other_settings_move_looks_that_are_to_come() -> None:
+    world, judge = shop(until=3 * HOUR, step=600), Judging([U])
+    first = Looker(world, judge, given(RULES, last_seconds=80 * MINUTE))
+    first.until(25 * MINUTE, step=5 * MINUTE)
+    first.ends()
+    second = Looker(world, judge, given(RULES, first_seconds=15 * MINUTE, last_seconds=20 * MINUTE))
+    second.until(50 * MINUTE, step=5 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2)]
+    assert (world.only().state, world.only().due) == (U, None)
+    second.ends()
+
+
+def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
+    world, judge = shop(until=2 * HOUR), Judging()
+    looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
+    looker.until(11 * MINUTE)
+
+    def fails() -> None:
+        raise QueryTimeout(30)
+
+    learn = looker.watch._learn
+    looker.watch._learn = lambda: None  # type: ignore[method-assign]
+    looker.ask.fails = fails
+    looker.until(14 * MINUTE)
+    assert world.only().looks == ()
+    looker.until(30 * MINUTE)
+    (look,) = world.only().looks
+    assert (look.state, world.only().state) == (U, U)
+    assert "longer than 30 s" in look.problem
+    assert looker.value("sidelight_deploy_errors_total") == 5
+    looker.watch._learn = learn  # type: ignore[method-assign]
+    looker.ends()
+
+
+def test_comparisons_wait_while_all_places_for_queries_are_taken() -> None:
+    world, judge = shop(), Judging()
+    looker = Looker(world, judge)
+    looker.until(11 * MINUTE)
+
+    def fails() -> None:
+        raise Busy("busy")
+
+    looker.ask.fails = fails
+    looker.until(30 * MINUTE)
+    assert judge.asked == []
+    looker.ask.fails = lambda: None
+    looker.until(32 * MINUTE)
+    assert judge.asked == [("2", 20, 1)]  # and not the one of ten minutes
+    looker.ends()
+
+
+def test_comparisons_keep_to_their_pace_and_those_that_wait_longest_come_first() -> None:
+    world, judge = World(at=-10 * MINUTE), Judging()
+    for at in range(6):
+        world.ships("1", -3 * HOUR, HOUR, step=1200, service=f"s{at}", pods="a")
+        world.ships(f"v{at}", at, HOUR, step=1200, service=f"s{at}", pods="b")
+    looker = Looker(world, judge, given(RULES, last_seconds=600.0), pace=Pace(2, 1000.0, world.at))
+    looker.until(12 * MINUTE + 30, step=30)
+    assert [version for version, *_ in judge.asked] == ["v0", "v1", "v2"]
+    assert looker.value("sidelight_deploy_looks_postponed_total") > 0
+    looker.until(20 * MINUTE, step=30)
+    assert [version for version, *_ in judge.asked] == [f"v{at}" for at in range(6)]
+    looker.ends()
+
+
+def test_a_store_that_is_away_is_waited_for() -> None:
+    world, judge = shop(), Judging()
+    looker = Looker(world, judge)
+
+    def fails() -> None:
+        raise StoreUnavailable("away")
+
+    looker.ask.fails = fails
+    looker.until(20 * MINUTE)
+    assert world.deploys() == []
+    assert looker.value("sidelight_deploy_errors_total") > 0
+    looker.ask.fails = lambda: None
+    looker.until(25 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2)]
+    looker.ends()
+
+
+def deploy(first_seen: float = 0.0, started: float | None = None, previous: Span | None = None) -> Deploy:
+    seen = previous or Span(START - 30 * DAY, START + first_seen)
+    one = new(("", "shop", "2"), START + first_seen, "1", seen, None, RULES)
+    if started is None:
+        return one
+    from dataclasses import replace
+
+    return replace(one, started=START + started)
+
+
+def chosen(
+    of: Deploy, offset: float, *ran: tuple[str, float, float]
+) -> tuple[str, float, float, float, float]:
+    """The way, and both ranges in seconds from START, of versions that ran at these times."""
+
+    def seen(version: str, start: float, until: float) -> Span | None:
+        parts = [(max(START + a, start), min(START + b, until)) for name, a, b in ran if name == version]
+        there = [part for part in parts if part[0] < part[1]]
+        return Span(min(a for a, _ in there), max(b for _, b in there)) if there else None
+
+    found = sides(of, offset, seen, RULES)
+    assert found is not None
+    both = (found.baseline, found.comparison)
+    return (found.way, *(edge - START for one in both for edge in (one.start, one.until)))  # type: ignore[return-value]
+
+
+def test_while_both_run_the_same_time_is_compared() -> None:
+    found = chosen(deploy(), 1200, ("1", -DAY, 9000), ("2", 0, 9000))
+    assert found == ("canary", 60, 1200, 60, 1200)
+
+
+def test_a_canary_that_was_taken_on_is_compared_while_both_ran_if_that_was_half_of_the_time() -> None:
+    assert chosen(deploy(), 2400, ("1", -DAY, 1500), ("2", 0, 9000)) == ("canary", 60, 1500, 60, 1500)
+    assert chosen(deploy(), 4800, ("1", -900, 1500), ("2", 0, 9000))[0] == "before"
+
+
+def test_else_the_same_hours_of_the_nearest_day_of_the_same_kind_are() -> None:
+    # START is a Saturday: of the days before the first of the same kind is a week ago but one.
+    two_weeks = ("1", -15 * DAY, 0.0), ("2", 0.0, DAY)
+    assert chosen(deploy(), 1200, *two_weeks) == ("hours", 60 - 6 * DAY, 1200 - 6 * DAY, 60, 1200)
+    monday = 2 * DAY
+    of = deploy(monday)
+    found = chosen(of, 1200, ("1", -15 * DAY, monday), ("2", monday, 3 * DAY))
+    assert found[:2] == ("hours", monday + 60 - 3 * DAY)  # Friday
+
+
+def test_hours_in_which_the_previous_version_hardly_ran_are_not_compared() -> None:
+    of = deploy(previous=Span(START - 6.5 * DAY, START))
+    ran = (("1", -6 * DAY + 600, -6 * DAY + 900), ("1", -DAY, 0.0), ("2", 0.0, DAY))
+    assert chosen(of, 1200, *ran)[:2] == ("hours", 60 - DAY)
+
+
+def test_else_the_time_just_before_is() -> None:
+    of = deploy(100.0, started=80.0, previous=Span(START - 7200, START + 100))
+    found = chosen(of, 1200, ("1", -7200, 100.0), ("2", 100.0, DAY))
+    assert found == ("before", 80 - 1140, 80, 160, 1300)
+    # A version that ran for less long than that gives what there is.
+    young = deploy(100.0, previous=Span(START - 200, START + 100))
+    assert chosen(young, 1200, ("1", -200.0, 100.0), ("2", 100.0, DAY))[:3] == ("before", -200, 100)
+
+
+def test_a_version_that_was_gone_for_a_while_is_compared_as_it_was_last() -> None:
+    of = deploy(previous=Span(START - 9 * HOUR, START - 5 * HOUR))
+    found = chosen(of, 1200, ("1", -9 * HOUR, -5 * HOUR), ("2", 0.0, DAY))
+    assert found == ("before", -5 * HOUR - 1140, -5 * HOUR, 60, 1200)
+
+
+def test_without_windows_of_either_there_is_nothing_to_compare() -> None:
+    assert sides(deploy(), 600, lambda *_: None, RULES) is None
+
+
+def test_days_of_the_same_kind_come_first() -> None:
+    saturday = Range(START, START + 600)
+    assert list(earlier_days(saturday, START - 30 * DAY)) == [6, 7, 13, 14, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12]
+    assert list(earlier_days(saturday, START - 2.5 * DAY)) == [1, 2]
+    assert list(earlier_days(saturday, START)) == []
+
+
+def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said() -> None:
+    world = World()
+    world.ships("1", -HOUR, HOUR, namespace="n")
+    world.ships("2", 0, HOUR, namespace="n")
+    asked = []
+
+    def compare(_: Reading, questions: object, k: int, rules: Rules) -> dict[str, object]:
+        asked.append((questions, k, rules.fail_on))
+        said = {"condition": "cpu>+5%", "state": "regressed", "sentence": "up"}
+        return {"sentence": "B takes more.", "rate": {"a": 1}, "conditions": [said]}
+
+    one = new(("n", "shop", "2"), START, "1", Span(START - HOUR, START), None, RULES)
+    judge = judging.judge_with(compare, RULES)  # type: ignore[arg-type]
+    found = Looker(world).ask(lambda reading: judge(reading, one, 600.0, 3))
+    assert (found.state, found.way, found.sentence) == (State.REGRESSED, "canary", "B takes more.")
+    (((before, after), k, fail_on),) = asked
+    assert (k, fail_on) == (3, ("cpu>+5%",))
+    assert str(before.selector.matchers[2]) == 'version="1"'
+    assert str(after.selector.matchers[1]) == 'namespace="n"'
+    assert (after.from_ns, after.until_ns) == (round((START + 60) * 1e9), round((START + 600) * 1e9))
+
+
+def test_questions_name_both_versions_in_their_times() -> None:
+    one = Sides("before", Range(START - 10, START), Range(START, START + 10))
+    before, after = judging.questions(deploy(), one)
+    assert (before.until_ns, after.until_ns) == (round(START * 1e9), round((START + 10) * 1e9))
+
+
+async def test_a_thread_asks_as_one_query_more_and_only_while_a_place_is_free() -> None:
+    engine = QueryEngine(MemoryStore(), QueryLimits(running=1))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    asking = Asking(engine, stop.is_set, loop)
+    assert await asyncio.to_thread(asking, lambda _: "so") == "so"
+    release = asyncio.Event()
+
+    def waits(_: Reading) -> str:
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
+        return "done"
+
+    taken = loop.run_in_executor(None, partial(asking, waits))
+    while not engine.running:
+        await asyncio.sleep(0)
+    with pytest.raises(Busy):
+        await asyncio.to_thread(Asking(engine, stop.is_set, loop), lambda _: "not now")
+    release.set()
+    assert await taken == "done"
+    # A collector that ends waits for none of it.
+    release.clear()
+    asked = loop.run_in_executor(None, partial(asking, waits))
+    while not engine.running:
+        await asyncio.sleep(0)
+    stop.set()
+    with pytest.raises(Busy):
+        await asked
+    release.set()
+    await asyncio.to_thread(engine.close)
