@@ -16,10 +16,11 @@ import dataclasses
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--load", type=float, default=1, help="times the usual requests")
     parser.add_argument("--into", type=Path, default=RECORDED)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and what was started ends too
     os.setpriority(os.PRIO_PROCESS, 0, max(5, os.getpriority(os.PRIO_PROCESS, 0)))
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
@@ -97,14 +99,19 @@ def feed(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Runni
     return running(folder / f"{pod}.log", *argv)
 
 
-def shop(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Running]:
+@contextmanager
+def shop(folder: Path, pod: str, seconds: float) -> Iterator[Running]:
     django = environment(Path(sys.executable), "django").bin.parent
     (packages,) = django.glob("lib/python*/site-packages")
     argv = [
         "timeout", str(seconds + 60), sys.executable, "-m", "gunicorn", "--bind", "127.0.0.1:0",
         "--chdir", str(PROGRAMS), "--timeout", "60", "--no-control-socket", "shop_service:application",
     ]  # fmt: skip
-    return running(folder / f"{pod}.log", *argv, env={"PYTHONPATH": str(packages)})
+    with running(folder / f"{pod}.log", *argv, env={"PYTHONPATH": str(packages)}) as one:
+        try:
+            yield one
+        finally:
+            one.end()  # not killed: gunicorn would outlive the `timeout` that bounds it
 
 
 START: Final = {"feed": feed, "shop": shop}
