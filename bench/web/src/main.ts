@@ -35,7 +35,7 @@ const contenders: Record<string, Contender> = {
   sidelight: (root) => {
     const wire = columns(root);
     const nothing = () => undefined;
-    const view = new FlameView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
+    let view = null as FlameView | null;
     const picture = () => {
       const tree = treeOf(wire);
       const reading = read(tree, [1], { invert: false, collapse: false, norm: "rate" });
@@ -46,8 +46,12 @@ const contenders: Record<string, Contender> = {
     };
     let shown = null as ReturnType<typeof picture> | null;
     return {
-      paint: () => view.show((shown = picture())),
-      zoom: () => shown && view.show({ ...shown, focus: 1 }),
+      paint: () => {
+        view = new FlameView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
+        view.show((shown = picture()));
+      },
+      shows: () => inked(host.querySelector("canvas")),
+      zoom: () => shown && view?.show({ ...shown, focus: 1 }),
       get wheel() { return host.querySelector("canvas") as Element; },
     };
   },
@@ -91,10 +95,11 @@ function grafana(root: Node, props: { showFlameGraphOnly?: boolean; disableColla
   };
 }
 
-/** Whether something was drawn near the top left. */
+/** Whether something was drawn near the top left: not what a canvas begins as, without colour or black. */
 function inked(canvas: HTMLCanvasElement | null): boolean {
   if (!canvas || canvas.width < 100 || canvas.height < 20) return false;
-  return canvas.getContext("2d")?.getImageData(40, 10, 1, 1).data[3] === 255;
+  const [red, green, blue, alpha] = canvas.getContext("2d")?.getImageData(40, 10, 1, 1).data ?? [0, 0, 0, 0];
+  return alpha === 255 && red + green + blue > 0;
 }
 
 interface Placed { name: string; start: number; duration: number; children: Placed[] }
@@ -120,9 +125,10 @@ interface Measured { paint: number; zoom: number | null; wheel: number | null }
 
 declare global {
   interface Window {
-    bench: (name: string, nodes: number) => Promise<Measured>;
+    prepare: (name: string, nodes: number) => void;
+    bench: () => Promise<Measured>;
     speedscopeFile: (nodes: number) => string;
-    held: unknown;
+    held: Bench;
   }
 }
 
@@ -143,10 +149,10 @@ async function wheeled(canvas: Element): Promise<number> {
   return gaps.sort((a, b) => a - b)[WHEEL_STEPS / 2];
 }
 
-window.bench = async (name, nodes) => {
-  host.replaceChildren();
-  const contender = contenders[name](grow(nodes));
-  window.held = contender;
+window.prepare = (name, nodes) => void (window.held = contenders[name](grow(nodes)));
+
+window.bench = async () => {
+  const contender = window.held;
   const paint = await timed(contender.paint, contender.shows);
   const zoom = contender.zoom ? await timed(contender.zoom) : null;
   return { paint, zoom, wheel: contender.wheel ? await wheeled(contender.wheel) : null };

@@ -4,7 +4,7 @@ import type { Look } from "./draw.ts";
 import { groupOf, type Group } from "./groups.ts";
 import { packageOf } from "./packages.ts";
 import { colourText } from "./merge.ts";
-import type { Reading } from "./reading.ts";
+import { sum, type Reading } from "./reading.ts";
 import type { Tree } from "./tree.ts";
 
 export type ColourBy = "package" | "state" | "self";
@@ -60,19 +60,24 @@ const GROUPS: readonly Group[] = ["application", "third party", "standard librar
 /** The packages in which most of a subtree's time was spent, the widest `most` of each group, group by group. */
 export function packageLegend(reading: Reading, top: number, most: number): LegendEntry[] {
   const { tree, shape } = reading;
-  const owner = tree.names.map((name) => colourText(name, tree.by)).map((text) => ({ package: packageOf(text).name, group: groupOf(text) }));
+  const own = new Float64Array(tree.names.length);
+  const found: number[] = [];
+  for (const self of tree.self) {
+    for (let i = top; i < shape.end[top]; i++) {
+      if (self[i] > 0 && own[tree.name[i]] === 0) found.push(tree.name[i]);
+      own[tree.name[i]] += self[i];
+    }
+  }
   const byName = namedLook(tree);
   const spent = new Map<string, { name: string; us: number; fill: Rgb; group: Group }>();
-  let whole = 0;
-  for (let i = top; i < shape.end[top]; i++) {
-    const us = tree.self.reduce((all, self) => all + self[i], 0);
-    if (us === 0) continue;
-    whole += us;
-    const { package: name, group } = owner[tree.name[i]];
+  for (const at of found) {
+    const text = colourText(tree.names[at], tree.by);
+    const { name } = packageOf(text);
     const entry = spent.get(name);
-    if (entry) entry.us += us;
-    else spent.set(name, { name, us, fill: byName(tree.name[i]).fill, group });
+    if (entry) entry.us += own[at];
+    else spent.set(name, { name, us: own[at], fill: byName(at).fill, group: groupOf(text) });
   }
+  const whole = sum(own);
   const widest = [...spent.values()].sort((a, b) => b.us - a.us);
   return GROUPS.flatMap((group) => widest.filter((entry) => entry.group === group).slice(0, most).map(({ name, us, fill }) => (
     { name: name === "" ? "(other), frames without a file" : name, colour: css(fill), said: percent(us / whole), group }
