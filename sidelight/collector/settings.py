@@ -101,7 +101,7 @@ class Settings(VerdictSettings):
     port_file: Path | None = setting(None, "write the port that is served on to this file", read=Path)
     role: str = setting(
         "all",
-        "serve: take windows in and answer; compactor: make blocks and delete what is old; all: both",
+        "serve: take windows in and answer; compactor: make blocks, delete what is old, compare deploys; all",
         read=role,
     )
     workers: int = setting(

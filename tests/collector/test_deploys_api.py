@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -154,6 +156,18 @@ async def test_an_alert_is_resolved_once_and_by_name(serving: Serve) -> None:
         # What is not regressed has nothing to be resolved.
         nothing = await collector.ask("POST", f"/api/v1/deploys/{other.id}/resolve", None, token)
         assert (nothing.status, nothing.json["resolved"]) == (200, None)
+
+
+async def test_deploys_that_are_too_old_go_with_what_else_is(serving: Serve) -> None:
+    now = time.time()
+    old, young = deploy(at=now - 12 * DAY), deploy(version="3", at=now - 8 * DAY)
+    async with serving(
+        kept(old, young), retention_interval_seconds=0.05, deploy_retention_days=10.0
+    ) as collector:
+        async with asyncio.timeout(60):
+            while (await collector.get(f"deploys/{old.id}", {})).status != 404:
+                await asyncio.sleep(0.02)
+        assert listed(await collector.get("deploys", {})) == ["3"]
 
 
 async def test_where_deploys_are_switched_off_the_paths_say_so(serving: Serve) -> None:

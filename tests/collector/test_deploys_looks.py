@@ -205,6 +205,21 @@ def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
     looker.ends()
 
 
+def test_a_defect_of_one_comparison_ends_nothing() -> None:
+    world, asked = shop(until=2 * HOUR), []
+
+    def judge(_: Reading, deploy: Deploy, *__: object) -> Found:
+        asked.append(deploy.version)
+        raise ZeroDivisionError
+
+    looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
+    looker.until(30 * MINUTE)
+    assert len(asked) == 5
+    assert world.only().state is U
+    assert "log says why" in world.only().looks[0].problem
+    looker.ends()
+
+
 def test_comparisons_wait_while_all_places_for_queries_are_taken() -> None:
     world, judge = shop(), Judging()
     looker = Looker(world, judge)

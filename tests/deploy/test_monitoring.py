@@ -62,6 +62,9 @@ ALERTS = {
         f"sidelight_compaction_seconds_count{{{HERE}}}": "0x90",
     },
     "SidelightCompactionFails": {f"sidelight_compaction_errors_total{{{HERE}}}": "0+1x60"},
+    "SidelightDeploysNotTold": {
+        f'sidelight_deploy_alerts_total{{{HERE},receiver="webhook",outcome="given_up"}}': "0+1x60"
+    },
     "SidelightRetentionFails": {f"sidelight_retention_errors_total{{{HERE}}}": "0+1x60"},
     "SidelightWorkerDied": {f"sidelight_worker_deaths_total{{{HERE}}}": "0+1x60"},
     "SidelightPodsWithoutSidecar": {f"sidelight_pods_without_sidecar{{{HERE}}}": "3x60"},

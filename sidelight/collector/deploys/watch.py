@@ -301,13 +301,15 @@ class Watch:
         except Busy:
             raise
         except SidelightError as error:
-            self._metrics.deploy_errors.inc()
-            missed = self._missed.setdefault(deploy.id, _Missed(0, 0.0))
-            missed.tries, missed.due = missed.tries + 1, now + RETRY_SECONDS
             _log.warning("a deploy was not compared", id=deploy.id, error=error.message, hint=error.hint)
-            if missed.tries < TRIES:
+            if not self._is_given_up(deploy, now):
                 return
             found = Found(State.UNCLEAR, problem=error.message)
+        except Exception:  # noqa: BLE001 - what one service's windows bring about must not end the collector
+            _log.exception("a deploy was not compared", id=deploy.id)
+            if not self._is_given_up(deploy, now):
+                return
+            found = Found(State.UNCLEAR, problem="The comparison failed; the collector's log says why.")
         finally:
             self._pace.spent(self._ask.cpu_seconds)
         self._missed.pop(deploy.id, None)
@@ -333,6 +335,13 @@ class Watch:
         after = self._change(deploy, changed)
         if after is not None and after.state is not deploy.state:
             _log.info("deploy judged", id=after.id, state=after.state, look=k, **after.labels)
+
+    def _is_given_up(self, deploy: Deploy, now: float) -> bool:
+        """Whether a look has failed too often to be tried again."""
+        self._metrics.deploy_errors.inc()
+        missed = self._missed.setdefault(deploy.id, _Missed(0, 0.0))
+        missed.tries, missed.due = missed.tries + 1, now + RETRY_SECONDS
+        return missed.tries >= TRIES
 
     def _change(self, deploy: Deploy, change: Callable[[Deploy], Deploy | None]) -> Deploy | None:
         try:
