@@ -34,17 +34,8 @@ export const MARK_PIXELS = 2;
  */
 export class Layout {
   private readonly columns = new Columns();
-  // Of each level: where its next node begins, where the subtree that it lies in ends, and how far slivers fill it.
-  private readonly start: Float64Array;
-  private readonly past: Int32Array;
-  private readonly filled: Float64Array;
 
-  constructor(private readonly level: Int32Array, private readonly shape: Shape, readonly total: Float64Array) {
-    const levels = shape.deepest + 2;
-    this.start = new Float64Array(levels);
-    this.past = new Int32Array(levels);
-    this.filled = new Float64Array(levels);
-  }
+  constructor(private readonly level: Int32Array, private readonly shape: Shape, readonly total: Float64Array) {}
 
   /** Where a node lies in the whole, in units of `total`: callees are packed to the left of their caller. */
   rangeOf(node: number): Range {
@@ -71,15 +62,17 @@ export class Layout {
   }
 
   private fill(range: Range, pixels: number, marksBefore: Uint32Array | null): void {
-    const { level, total, start, past, filled, columns } = this;
-    const { end } = this.shape;
+    const { level, total, columns } = this;
+    const { end, deepest } = this.shape;
     const { from, span } = range;
     const until = from + span;
     const scale = pixels / span;
     // Rounding decides on which side of the range's edge a sum falls: what only touches it is outside.
     const hair = span * 1e-9;
-    filled.fill(-1);
-    start[0] = 0;
+    // Of each level: where its next node begins, where the subtree that it lies in ends, and how far slivers fill it.
+    const start = new Float64Array(deepest + 2);
+    const past = new Int32Array(deepest + 2);
+    const filled = new Float64Array(deepest + 2).fill(-1);
     for (let i = 0; i < level.length; ) {
       const at = level[i];
       const width = total[i];
@@ -162,16 +155,14 @@ export function boxAt(boxes: Boxes, x: number, level: number): number {
 /** More pixels than a marked sliver may reach over its neighbour. */
 const OFF_PLACE = 2 * MARK_PIXELS;
 
-const columns = (length: number) => ({
-  node: new Int32Array(length), x: new Float32Array(length), width: new Float32Array(length),
-  level: new Int32Array(length), sliver: new Uint8Array(length), order: new Int32Array(length),
-});
-
-const COLUMNS = Object.keys(columns(0)) as (keyof ReturnType<typeof columns>)[];
-
 /** Columns that grow by doubling and are used again from layout to layout. */
 class Columns {
-  private held = columns(4096);
+  private node = new Int32Array(4096);
+  private x = new Float32Array(4096);
+  private width = new Float32Array(4096);
+  private level = new Int32Array(4096);
+  private sliver = new Uint8Array(4096);
+  private order = new Int32Array(4096);
   private rowStart = new Int32Array(64);
   private count = 0;
   private rows = 0;
@@ -183,33 +174,42 @@ class Columns {
 
   push(node: number, x: number, width: number, level: number, sliver: number): void {
     const at = this.count++;
-    if (at === this.held.node.length) this.grow();
-    const { held } = this;
-    held.node[at] = node;
-    held.x[at] = x;
-    held.width[at] = width;
-    held.level[at] = level;
-    held.sliver[at] = sliver;
+    if (at === this.node.length) this.grow();
+    this.node[at] = node;
+    this.x[at] = x;
+    this.width[at] = width;
+    this.level[at] = level;
+    this.sliver[at] = sliver;
     if (level >= this.rows) this.rows = level + 1;
   }
 
   boxes(): Boxes {
-    const { count, rows, held: { level, order } } = this;
+    const { count, rows } = this;
     if (this.rowStart.length <= rows) this.rowStart = new Int32Array(rows * 2 + 1);
-    const { rowStart } = this;
+    const { rowStart, order, level } = this;
     // A counting sort: the boxes of a row keep their order, which is from left to right.
     rowStart.fill(0, 0, rows + 1);
     for (let i = 0; i < count; i++) rowStart[level[i]]++;
     for (let row = 1; row <= rows; row++) rowStart[row] += rowStart[row - 1];
     for (let i = count - 1; i >= 0; i--) order[--rowStart[level[i]]] = i;
-    const cut = { ...this.held };
-    for (const name of COLUMNS) cut[name] = this.held[name].subarray(0, count) as never;
-    return { count, rows, rowStart, ...cut };
+    const cut = <Column extends Int32Array | Float32Array | Uint8Array>(column: Column) => column.subarray(0, count) as Column;
+    return {
+      count, rows, order: cut(order), rowStart,
+      node: cut(this.node), x: cut(this.x), width: cut(this.width), level: cut(level), sliver: cut(this.sliver),
+    };
   }
 
   private grow(): void {
-    const longer = columns(this.count * 2);
-    for (const name of COLUMNS) longer[name].set(this.held[name]);
-    this.held = longer;
+    const length = this.node.length * 2;
+    const longer = <Column extends Int32Array | Float32Array | Uint8Array>(old: Column, made: Column): Column => {
+      made.set(old);
+      return made;
+    };
+    this.node = longer(this.node, new Int32Array(length));
+    this.x = longer(this.x, new Float32Array(length));
+    this.width = longer(this.width, new Float32Array(length));
+    this.level = longer(this.level, new Int32Array(length));
+    this.sliver = longer(this.sliver, new Uint8Array(length));
+    this.order = new Int32Array(length);
   }
 }
