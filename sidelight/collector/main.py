@@ -35,7 +35,7 @@ from sidelight.collector.clustered import clustered, guarded, opened_cluster
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.crew import Seat
 from sidelight.collector.deploys.made import made as made_deploys
-from sidelight.collector.door import Tokens
+from sidelight.collector.door import Tokens, read_tokens
 from sidelight.collector.flusher import Flusher
 from sidelight.collector.identity import Door, known_readers, known_tokens
 from sidelight.collector.ingest import Ingest
@@ -46,6 +46,7 @@ from sidelight.collector.query.clickhouse import ClickHouse
 from sidelight.collector.query.elsewhere import Elsewhere, place
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.prometheus import Prometheus
 from sidelight.collector.recent import RecentIds, stored_ids
 from sidelight.collector.retention import Policy, Retention
 from sidelight.collector.serving import announce, bind, listen, port_of, server_logger
@@ -197,6 +198,7 @@ async def serve(
         metrics.segments_unreadable.inc,
         stage1(settings, metrics),
         disk.forget if disk else lambda _: None,
+        prometheus(settings),
     )
     lease_seconds = settings.compact_lease_seconds
     shelf = Shelf(store)
@@ -443,6 +445,17 @@ def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
     _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
     return Elsewhere(
         ClickHouse(at), where, metrics, settings.engine_timeout_seconds, settings.engine_fallback
+    )
+
+
+def prometheus(settings: Settings) -> Prometheus | None:
+    """What tells the requests of services, from the settings. Raises BadSetting."""
+    if settings.prometheus_url is None:
+        return None
+    file = settings.prometheus_token_file
+    token = None if file is None else (read_tokens(file) or ("",))[0]
+    return Prometheus(
+        settings.prometheus_url, settings.prometheus_requests, settings.prometheus_timeout_seconds, token
     )
 
 

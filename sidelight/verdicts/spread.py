@@ -249,7 +249,7 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[_Spread, _Spread, _
         for one, part, last, own, time in zip((a, b), parts, lasting, inside, shared, strict=True)
     ]
     pods, own, unsure = lasting[0] + lasting[1], inside[0] + inside[1], doubt * (parts[0] + parts[1]) ** 2
-    together = squares[0] + squares[1]
+    together = squares[0] + squares[1] if design.same_time else squares[0]
     if design.same_pods:
         if design.same_time:
             together = _squares(b, b.wave - a.wave)

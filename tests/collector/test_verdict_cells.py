@@ -146,7 +146,7 @@ def test_what_is_kept_by_the_hour_or_day_is_cut_by_it_and_pods_are_one_row() -> 
         assert own.side.whole == 2 * 12 * 600
         rows = asked(collector.store, lambda reading, own=own: counted(reading, own))  # type: ignore[misc]
         assert sum(rows["running"].to_pylist()) == 12 * 3
-        assert set(rows["cell"].to_pylist()) == set(range(own.cells))
+        assert set(rows["cell"].to_pylist()) == set(own.cell.tolist())
 
 
 def test_hours_of_one_pod_are_told_apart() -> None:

@@ -102,7 +102,7 @@ class Answers:
     def _made(self, asked: Asked, reading: Reading, key: str, own: _Flight) -> Reply:
         try:
             made = until_complete(asked.make, reading)
-            if not reading.unreadable:
+            if not reading.unreadable and not reading.passing:
                 made = replace(made, etag=xxhash.xxh3_128_hexdigest(made.body))
                 self._kept.keep(key, made, len(made.body) + OVERHEAD_BYTES)
             self._told(Origin.MADE)

@@ -24,7 +24,7 @@ from sidelight.collector.columns import Array, Column, is_word, one, strings, wo
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import ROWS as SUMS
 from sidelight.collector.query.scan import ROWS_AT_ONCE, Scan, combined, pieces, plan
-from sidelight.collector.query.watched import processes, watched_seconds
+from sidelight.collector.query.watched import processes, watched_and_time
 from sidelight.collector.query.windows import Question, Windows, choose_all
 from sidelight.collector.store.tables import DAY_NS, HOUR_NS
 from sidelight.collector.times import SECOND_NS
@@ -43,7 +43,9 @@ _CELL: Final = "cell"
 class Cut:
     """One side: its windows, and the cell (row times blocks plus column) of each row of their table.
 
-    `told` says whether pods are told apart, `by_day` whether no block begins or ends within a day.
+    `told` says whether pods are told apart, `by_day` whether no block begins or ends within a day. The first
+    block begins at `start_ns` (Unix ns); `alive` is how long pods were there in each cell (P, T), in seconds:
+    what was watched is a part of that.
     """
 
     windows: Windows
@@ -52,6 +54,8 @@ class Cut:
     told: bool
     pods: int
     by_day: bool
+    start_ns: int
+    alive: F64
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,12 +134,15 @@ def _cut(windows: Windows, names: Sequence[tuple[str, str]], frame: _Frame, *, a
     watched = processes(windows.watched)
     cell = cells(watched)
     keyed = watched.append_column(_CELL, pa.array(cell, pa.int64()))
-    found = np.zeros(len(rows) * frame.blocks)
-    for first, seconds in watched_seconds(keyed, _CELL):
+    found, alive = np.zeros((2, len(rows) * frame.blocks))
+    for first, seconds, ns in watched_and_time(keyed, _CELL):
         found[cell[first]] += seconds
-    side = Side(found.reshape(len(rows), frame.blocks), rows, frame.step_ns / SECOND_NS)
+        alive[cell[first]] += ns / SECOND_NS
+    shape = (len(rows), frame.blocks)
+    side = Side(found.reshape(shape), rows, frame.step_ns / SECOND_NS)
     by_day = frame.start_ns % DAY_NS == frame.step_ns % DAY_NS == 0
-    return Cut(windows, side, cells(windows.table), apart, len(names), by_day)
+    cell = cells(windows.table)
+    return Cut(windows, side, cell, apart, len(names), by_day, frame.start_ns, alive.reshape(shape))
 
 
 def _rows(names: Sequence[tuple[str, str]], *, apart: bool) -> tuple[I64, tuple[tuple[str, ...], ...]]:

@@ -9,6 +9,7 @@ from sidelight.collector.lru import Lru
 from sidelight.collector.query.cache import TableCache
 from sidelight.collector.query.errors import QueryTimeout, TooManyQueries
 from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.prometheus import Prometheus
 from sidelight.collector.query.reading import Deadline, Incomplete, Reading
 from sidelight.collector.query.scan import Stage1
 from sidelight.collector.store.manifest import Manifest
@@ -27,8 +28,8 @@ class QueryEngine:
 
     A query that is out of time is answered at once and ends at its next step; until then it keeps its place,
     so that abandoned work is bounded too. `left_out` is told how many segments an answer does without because
-    they cannot be read, `doubt` the keys of their objects; `stage1` adds up in the place of this process.
-    `close` waits for what is running.
+    they cannot be read, `doubt` the keys of their objects; `stage1` adds up in the place of this process,
+    and `prometheus` tells requests. `close` waits for what is running.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class QueryEngine:
         left_out: Callable[[int], None] = lambda _: None,
         stage1: Stage1 | None = None,
         doubt: Callable[[str], None] = lambda _: None,
+        prometheus: Prometheus | None = None,
     ) -> None:
         self.limits = limits
         self.cache = TableCache(limits.cache_bytes)
@@ -46,6 +48,7 @@ class QueryEngine:
         self._left_out = left_out
         self._stage1 = stage1
         self._doubt = doubt
+        self._prometheus = prometheus
         self._queries = ThreadPoolExecutor(limits.running, thread_name_prefix="query")
         self._reads = ThreadPoolExecutor(limits.reads, thread_name_prefix="query-read")
         self._places = limits.running + limits.waiting
@@ -62,7 +65,14 @@ class QueryEngine:
             raise TooManyQueries(self.limits.running, self.limits.waiting)
         deadline = Deadline(self.limits.timeout_seconds)
         reading = Reading(
-            self._store, self.cache, self._reads, deadline, self._stage1, self._manifests, self._doubt
+            self._store,
+            self.cache,
+            self._reads,
+            deadline,
+            self._stage1,
+            self._manifests,
+            self._doubt,
+            self._prometheus,
         )
         future = self._queries.submit(until_complete, answer, reading)
         self._taken.add(future)

@@ -61,7 +61,8 @@ class Judgement:
     """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
 
     `other` has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
-    which functions are one under two names.
+    which functions are one under two names; `requests` are those of each block of both sides, where rates are
+    per request.
     """
 
     def __init__(
@@ -77,17 +78,20 @@ class Judgement:
         renames: Callable[[Functions], Sequence[Rename]],
         *,
         lines: bool,
+        requests: tuple[F64, F64] | None = None,
     ) -> None:
         self._cuts, self._tree, self._kind, self._wanted = (cuts.a, cuts.b), tree, kind, wanted
         self._paired, self._same_pods = cuts.paired, cuts.same_pods
-        self._taken = taken(cuts.a, 0, wanted), taken(cuts.b, 1, wanted)
+        of_a, of_b = requests or (None, None)
+        self._per_request = requests is not None
+        self._taken = taken(cuts.a, of_a), taken(cuts.b, of_b)
         self._other, self._waiting, self._stacks = other, waiting, stacks
         self._terms = Terms(
             kind,
             cuts.paired,
             all(own.told for own in self._cuts),
             lines,
-            wanted.requests is not None,
+            self._per_request,
             wanted.least_coverage,
             wanted.trouble,
         )
@@ -95,7 +99,7 @@ class Judgement:
         self._refused = refusals(self._checks)
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
-        watched = scaled(cuts.a.side, 0, wanted), scaled(cuts.b.side, 1, wanted)
+        watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
         self._design = self._designed(watched, (a.seconds(), b.seconds()))
         self._rate = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
         found = functions(stacks, a, b, wanted.most_tested)
@@ -319,7 +323,7 @@ class Judgement:
             rate.direction[0],
             round(sum(self._samples)),
             1 - self._design.alpha,
-            POD_SECOND if wanted.requests is None else REQUEST,
+            REQUEST if self._per_request else POD_SECOND,
         )
         unwatched = [name for name, taken in zip("AB", self._taken, strict=True) if taken.pod_seconds <= 0]
         refused = "; ".join(check.text for check in self._refused)
@@ -336,7 +340,7 @@ class Judgement:
             "level": spent(self._wanted.alpha, self._wanted.look),
             "detect": self._wanted.detect,
             "fdr": of.alpha,
-            "unit": POD_SECOND if self._wanted.requests is None else REQUEST,
+            "unit": REQUEST if self._per_request else POD_SECOND,
             "pods": [own.pods for own in self._cuts],
             "rows": [side.rows for side in sides],
             "blocks": [side.blocks for side in sides],

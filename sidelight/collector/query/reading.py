@@ -24,6 +24,7 @@ from sidelight.collector.store.segments import SegmentRef, read_pieces, read_seg
 from sidelight.collector.store.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
 
 if TYPE_CHECKING:
+    from sidelight.collector.query.prometheus import Prometheus
     from sidelight.collector.query.scan import Stage1
 
 _UNUSED: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
@@ -88,7 +89,8 @@ class Reading:
     """What one query reads: listed segments, their tables, and which of them had to be left out.
 
     With `stage1`, another engine adds up, and writes down in `engine` how that went; `doubt` is told the key
-    of an object that was read and is not what it should be.
+    of an object that was read and is not what it should be. `prometheus` tells requests; where an answer is
+    of the moment, as something besides the store did not tell, it is `passing` and not kept.
     """
 
     def __init__(
@@ -100,7 +102,10 @@ class Reading:
         stage1: "Stage1 | None" = None,
         manifests: Lru[Manifest] | None = None,
         doubt: Callable[[str], None] = lambda _: None,
+        prometheus: "Prometheus | None" = None,
     ) -> None:
+        self.prometheus = prometheus
+        self.passing = False
         self._store = store
         self._cache = cache
         self._pool = pool

@@ -64,17 +64,29 @@ def _bools(column: Column) -> Flags:
     return np.array(column.to_pylist(), bool)
 
 
-def scaled(side: Side, at: int, wanted: Wanted) -> Side:
-    """What was watched, in requests where these are given: they come as evenly as time was watched."""
-    if wanted.requests is None or side.whole <= 0:
-        return side
-    return Side(side.watched * (wanted.requests[at] / side.whole), side.pods, side.seconds)
+def served(own: Cut, requests: float) -> F64:
+    """Requests in each block, (T,), that came as evenly as pods were there."""
+    alive: F64 = own.alive.sum(0)
+    share = alive / max(float(alive.sum()), 1e-9)
+    return share * requests
 
 
-def taken(own: Cut, at: int, wanted: Wanted) -> Taken:
+def scaled(own: Cut, requests: F64 | None) -> Side:
+    """What was watched, in requests where those of each block are known.
+
+    Of the requests of a block those are counted that came while somebody watched.
+    """
+    if requests is None:
+        return own.side
+    alive = own.alive.sum(0)
+    each = np.divide(requests, alive, out=np.zeros_like(alive), where=alive > 0)
+    return Side(own.side.watched * each, own.side.pods, own.side.seconds)
+
+
+def taken(own: Cut, requests: F64 | None) -> Taken:
     """How a side was watched, for the checks."""
     table, watched = own.windows.table, processes(own.windows.watched)
-    pod_seconds = own.side.whole
+    pod_seconds, alive = own.side.whole, float(own.alive.sum())
     cpu = seconds(watched["target_cpu_ns"])
     samples = sum(int(whole(table[state]).sum()) for state in STATES)
     truncated = added(table["truncated"])
@@ -92,7 +104,7 @@ def taken(own: Cut, at: int, wanted: Wanted) -> Taken:
         truncated=truncated / max(samples, truncated, 1),
         coverage=share(added(watched["covered_ns"]), added(watched["ticking_ns"])),
         cpu=cpu / pod_seconds if cpu > 0 and pod_seconds > 0 else None,
-        requests=None if wanted.requests is None or not pod_seconds else wanted.requests[at] / pod_seconds,
+        requests=None if requests is None or not alive else float(requests.sum()) / alive,
         first=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
         last=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,
     )

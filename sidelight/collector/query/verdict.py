@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import pyarrow as pa
 
 from sidelight.collector.columns import same
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.cells import Cuts, choose_apart, counted, cut
+from sidelight.collector.query.cells import F64, Cuts, choose_apart, counted, cut
 from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks
 from sidelight.collector.query.frames import Weights, weigh
 from sidelight.collector.query.judging import Judgement
 from sidelight.collector.query.picking import Pick, narrowed, picked
+from sidelight.collector.query.prometheus import RequestsUnknown
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.renaming import renamed
-from sidelight.collector.query.sides import Wanted
+from sidelight.collector.query.sides import Wanted, served
 from sidelight.collector.query.spreading import Functions, Rows
 from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.windows import Question, Windows
@@ -115,9 +116,39 @@ def judge(
         watched = both.cuts.a.side.whole, both.cuts.b.side.whole
         return renamed(reading, pairs, tree, functions, watched)
 
-    judgement = Judgement(both.cuts, tree, pooled, stacks, kind, wanted, other, waiting, renames, lines=lines)
+    requests, judged = _requests(reading, both.cuts, wanted)
+    judgement = Judgement(
+        both.cuts,
+        tree,
+        pooled,
+        stacks,
+        kind,
+        judged,
+        other,
+        waiting,
+        renames,
+        lines=lines,
+        requests=requests,
+    )
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed(), judgement.renamed
+
+
+def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, F64] | None, Wanted]:
+    """Requests of each block of both sides, as given or as Prometheus tells; else why there are none."""
+    if wanted.requests is not None:
+        given_a, given_b = wanted.requests
+        return (served(cuts.a, given_a), served(cuts.b, given_b)), wanted
+    told = reading.prometheus
+    if told is None or wanted.trouble or not (cuts.a.side.whole and cuts.b.side.whole):
+        return None, wanted
+    try:
+        a = told.requests("A", cuts.a, reading.deadline.remaining())
+        b = told.requests("B", cuts.b, reading.deadline.remaining())
+    except RequestsUnknown as unknown:
+        reading.passing = True
+        return None, replace(wanted, trouble=str(unknown))
+    return (a, b), wanted
 
 
 def _of_type(reading: Reading, both: Compared, kind: ProfileType, pick: Pick) -> list[Weights]:

@@ -1,0 +1,162 @@
+"""Requests that a side served in each of its blocks, from Prometheus: time can be told per request then.
+
+The query is the operator's, with `{service}`, `{version}` and `{namespace}` in the place of what the side's
+windows say, and `{step}` for the length of a block. It is asked as a range query at the end of each block
+(https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries), and has to tell how many requests
+came in the block: `sum(increase(http_requests_total{app="{service}"}[{step}]))`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import numpy as np
+import structlog
+
+from sidelight.collector.columns import used
+from sidelight.collector.query.cells import F64, Cut
+from sidelight.collector.times import SECOND_NS
+
+MOST_BYTES: Final = 8 << 20
+MOST_MISSING: Final = 0.25
+"""Of the blocks that were watched so many may lack a number; these are taken to be like the others."""
+
+_PLACE: Final = re.compile("{(service|version|namespace|step)}")
+_MILLISECOND_NS: Final = 1_000_000
+
+log = structlog.get_logger(__name__)
+
+
+class RequestsUnknown(Exception):
+    """Prometheus does not tell how many requests there were; its text says why, for the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A Prometheus, the query for requests, and a bearer token where it asks for one."""
+
+    url: str
+    query: str
+    timeout_seconds: float = 5.0
+    token: str | None = field(default=None, repr=False)
+
+    def requests(self, name: str, own: Cut, seconds: float) -> F64:
+        """Requests in each block of a side, (T,), within so many seconds. Raises RequestsUnknown."""
+        step_ns = round(own.side.seconds * SECOND_NS)
+        blocks = own.shape[1]
+        query = _PLACE.sub(_values(name, own, step_ns), self.query)
+        first = (own.start_ns + step_ns) / SECOND_NS
+        form = {
+            "query": query,
+            "start": f"{first:.3f}",
+            "end": f"{first + (blocks - 1) * own.side.seconds:.3f}",
+            "step": f"{own.side.seconds:.3f}",
+        }
+        try:
+            answer = self._asked(form, min(self.timeout_seconds, seconds))
+            counts = _counts(answer, first, own.side.seconds, blocks)
+        except RequestsUnknown as unknown:
+            log.warning("prometheus did not tell requests", cause=str(unknown), query=query)
+            raise
+        return _filled(name, counts, own)
+
+    def _asked(self, form: Mapping[str, str], seconds: float) -> Any:
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        path = f"{parts.path.rstrip('/')}/api/v1/query_range"
+        request = Request(  # noqa: S310
+            urlunsplit((parts.scheme, host, path, parts.query, "")), urlencode(form).encode()
+        )
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        elif parts.username is not None:
+            known = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            request.add_header("Authorization", f"Basic {base64.b64encode(known.encode()).decode()}")
+        try:
+            with build_opener(_NoRedirects).open(request, timeout=seconds) as answer:
+                return json.loads(answer.read(MOST_BYTES))
+        except HTTPError as error:
+            raise RequestsUnknown(f"Prometheus answers {error.code}{_told(error)}") from error
+        except TimeoutError as error:
+            raise RequestsUnknown(f"Prometheus did not answer within {seconds:g} s") from error
+        except URLError as error:
+            late = isinstance(error.reason, TimeoutError)
+            why = f"did not answer within {seconds:g} s" if late else f"does not answer: {error.reason}"
+            raise RequestsUnknown(f"Prometheus {why}") from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise RequestsUnknown("what answers is no Prometheus") from error
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """The token is for the server that was named, and for no other."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _values(name: str, own: Cut, step_ns: int) -> Any:
+    """What stands in the place of each name, as PromQL's quoted text has it."""
+    table = own.windows.watched
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "step":
+            return f"{max(step_ns // _MILLISECOND_NS, 1)}ms"
+        values = used(table[found[1]])
+        if len(values) != 1:
+            raise RequestsUnknown(f"{name} has {len(values)} values of {found[1]}, and the query takes one")
+        return json.dumps(values[0], ensure_ascii=False)[1:-1]
+
+    return value
+
+
+def _counts(answer: Any, first: float, step: float, blocks: int) -> F64:
+    """The sums of all series at the end of each block; NaN where none tells."""
+    found = np.full(blocks, np.nan)
+    try:
+        if answer["data"]["resultType"] != "matrix":
+            raise RequestsUnknown(f"the query gives a {answer['data']['resultType']}, no series")
+        for series in answer["data"]["result"]:
+            for moment, text in series["values"]:
+                at, value = round((float(moment) - first) / step), float(text)
+                if 0 <= at < blocks and np.isfinite(value) and value >= 0:
+                    found[at] = value if np.isnan(found[at]) else found[at] + value
+    except (KeyError, TypeError, ValueError) as error:
+        raise RequestsUnknown("what answers is no Prometheus") from error
+    return found
+
+
+def _filled(name: str, counts: F64, own: Cut) -> F64:
+    """Requests of all blocks; of those that nobody tells of as many as of the others in the same time."""
+    alive = own.alive.sum(0)
+    known = np.isfinite(counts)
+    watched = alive > 0
+    missing = int((watched & ~known).sum())
+    if not (watched & known).any():
+        raise RequestsUnknown(f"the query tells of no requests of {name}")
+    if missing > MOST_MISSING * int(watched.sum()):
+        raise RequestsUnknown(
+            f"the query tells nothing of {missing} of the {int(watched.sum())} blocks of {name}"
+        )
+    both = watched & known
+    if not counts[both].sum():
+        raise RequestsUnknown(f"{name} served no request, by the query")
+    usual = counts[both].sum() / alive[both].sum()
+    return np.where(known, counts, alive * usual)
+
+
+def _told(error: HTTPError) -> str:
+    """What Prometheus says is wrong."""
+    try:
+        told = json.loads(error.read(MOST_BYTES))["error"]
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return ""
+    return f": {str(told)[:200]}"
