@@ -39,7 +39,9 @@ COMMANDS = {
     "export": Command(
         "sidelight.export", "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML", ""
     ),
-    "compare": Command("sidelight.compare", "say what takes more or less time in B than in A", ""),
+    "compare": Command(
+        "sidelight.compare.command", "say what takes more or less time in B than in A, for people and CI", ""
+    ),
     "capture": Command("sidelight.capture", "sample a service's pods now, through the collector", ""),
     "ask": Command("sidelight.ask", "write the JSON answer of any path of the collector's API", ""),
     "record": Command("sidelight.local.record", "record a running process, or a program, to a file", ""),

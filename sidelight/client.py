@@ -8,7 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,7 @@ class Client:
         except ValueError as error:
             raise Unreachable(f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR) from error
 
-    def get(self, path: str, parameters: Mapping[str, str]) -> Any:
+    def get(self, path: str, parameters: Mapping[str, str | Sequence[str]]) -> Any:
         """The JSON answer of `/api/v1/<path>`. Raises Unreachable or Refused."""
         with self.stream(path, parameters) as answer:
             text = b"".join(answer.chunks)
@@ -108,10 +108,18 @@ class Client:
 
     @contextmanager
     def stream(
-        self, path: str, parameters: Mapping[str, str], *, method: str = "GET", content: bytes | None = None
+        self,
+        path: str,
+        parameters: Mapping[str, str | Sequence[str]],
+        *,
+        method: str = "GET",
+        content: bytes | None = None,
     ) -> Iterator[Answer]:
-        """The answer of `/api/v1/<path>` as it arrives. Raises Unreachable or Refused."""
-        url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        """The answer of `/api/v1/<path>` as it arrives; a parameter of several values is given several times.
+
+        Raises Unreachable or Refused.
+        """
+        url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
         headers = self._headers if content is None else {**self._headers, "Content-Type": "application/json"}
         request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310 - the scheme was checked
         try:

@@ -19,7 +19,7 @@ from sidelight.stacks.errors import Reason, SidelightError
 
 T = TypeVar("T")
 _NEGATIVE: Final = re.compile(r"-\d.*", re.ASCII)
-_EDGE: Final = re.compile(r"--(?:[ab]-)?(?:from|until)")
+_EDGE: Final = re.compile(r"--(?:(?:[ab]|baseline|comparison)-)?(?:from|until)")
 
 
 class BadSetting(SidelightError):
@@ -145,7 +145,7 @@ def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any], *, vari
     if default not in (None, "", ()):
         text += f" (default: {_written(default)})".replace("%", "%%")
     common: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
-    names = [*meta["also"], flag(field)]
+    names = sorted([flag(field), *meta["also"]], key=lambda name: name.startswith("--"))
     if meta["positional"]:
         parser.add_argument(field.name, nargs="?", metavar=meta["metavar"] or field.name.upper(), **common)
     elif meta["switch"]:

@@ -86,7 +86,8 @@ class Condition:
     def limit(self) -> str:
         """The threshold in words: `+3 %`."""
         sign = ("+" if self.sign > 0 else "\u2212") if self.threshold else ""
-        return f"{sign}{_plain(self.threshold)}{_UNITS[self.unit]}"
+        unit = " frame" if (self.unit, self.threshold) == ("", 1) else _UNITS[self.unit]
+        return f"{sign}{_plain(self.threshold)}{unit}"
 
     @property
     def patterns(self) -> tuple[str, str]:
@@ -209,6 +210,24 @@ def judge(condition: Condition, effect: Mapping[str, Any] | None, *, whole: floa
     return State.UNCLEAR, f"{said}: not enough data to tell it from {condition.limit}."
 
 
+def detectable(condition: Condition, effect: Mapping[str, Any] | None, *, whole: float = 0.0) -> float | None:
+    """The smallest change that would have been seen, in the condition's unit, whatever the estimate says.
+
+    It comes of the variance, so waiting may go by it: however often it is looked at, no error becomes more
+    likely. None where there is none (nothing in A, a fact such as the deepest stack).
+    """
+    if effect is None or condition.subject == "depth.max" or not effect.get("a"):
+        return None
+    found = _measured(condition, effect, whole).detectable
+    return found if math.isfinite(found) else None
+
+
+def amount(condition: Condition, value: float) -> str:
+    """A size in the condition's unit: `3.8 %`. Beyond `_MOST` it is not told how large."""
+    value = max(-_MOST, min(value, _MOST))
+    return percent(value / 100) if condition.unit == "%" else f"{short(value)}{_UNITS[condition.unit]}"
+
+
 def worst(states: Iterable[str]) -> State:
     """What a pipeline goes by: regressed before not comparable before unclear before fine."""
     found = set(states)
@@ -296,9 +315,7 @@ def _said(condition: Condition, effect: Mapping[str, Any], measured: _Measured) 
 
 
 def _amount(condition: Condition, value: float) -> str:
-    unit = _UNITS[condition.unit]
-    text = percent(value / 100) if condition.unit == "%" else f"{short(value)}{unit}"
-    return signed(text, value)
+    return signed(amount(condition, value), value)
 
 
 def _plain(value: float) -> str:
@@ -307,6 +324,7 @@ def _plain(value: float) -> str:
     return repr(value).removesuffix(".0") if "e" not in repr(value) else text
 
 
+_MOST: Final = 1e9
 _UNITS: Final = {"": " frames", "%": " %", "pp": " points", "ms": " ms", "s": " s"}
 
 

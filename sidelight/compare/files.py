@@ -1,0 +1,46 @@
+"""Two recordings as the sides of a comparison: folded text, as py-spy and `sidelight record` write it."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from sidelight.compare.codes import NotRead
+from sidelight.stacks.counts import Counts
+from sidelight.stacks.errors import BadFolded, Reason, SidelightError
+from sidelight.stacks.folded import Stack, numbered, parse_lines
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+def recording(file: Path) -> Mapping[Stack, Counts]:
+    """The stacks of a file, compressed with gzip or not; lines that begin with `#` are notes.
+
+    Raises NotRead, or SidelightError with the reason `bad_folded`.
+    """
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise NotRead(
+            f"cannot read {file}: {error.strerror}",
+            hint="Two names are two files of folded text; a selector stands alone and needs --collector.",
+        ) from error
+    try:
+        text = gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise SidelightError(
+            f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
+        ) from error
+    if text.lstrip()[:1] == b"{":
+        raise SidelightError(
+            f"{file} is JSON, which holds time and not samples",
+            reason=Reason.BAD_FOLDED,
+            hint="Record folded text: sidelight record -o NAME.folded, or py-spy record -f raw.",
+        )
+    try:
+        return parse_lines((number, line) for number, line in numbered(text) if not line.startswith("#"))
+    except BadFolded as error:
+        raise SidelightError(f"{file}, {error.message}", reason=error.reason, hint=error.hint) from error
