@@ -72,7 +72,7 @@ def depths(of: Design, depth: I64, a: F64, b: F64, *, count: int = 1000) -> Dept
         mean,
         _quantiles(of, depth, a, b, share),
         (_deepest(depth, a), _deepest(depth, b)),
-        _gap(of, depth, a, b, count),
+        _gap(of, depth, (a, b), share, count),
     )
 
 
@@ -229,20 +229,24 @@ def _joined(one: float, two: float, together: float) -> float:
     return float(np.sqrt(max(one * one + two * two - 2 * together * one * two, 0.0)))
 
 
-def _gap(of: Design, depth: I64, a: F64, b: F64, count: int) -> Gap:
-    weight_a, weight_b = a.sum((1, 2)), b.sum((1, 2))
+def _gap(of: Design, depth: I64, sides: tuple[F64, F64], deeper: Effects, count: int) -> Gap:
+    a, b = sides
     # Of B so much more is deeper: 1 - F turns the sign of the difference.
-    apart = np.cumsum(weight_a) / weight_a.sum() - np.cumsum(weight_b) / weight_b.sum()
+    apart = deeper.delta
     place = int(np.argmax(np.abs(apart)))
     one, two = replace(of.a, watched=a.sum(0)), replace(of.b, watched=b.sum(0))
     drawn = rounds(replace(of, a=one, b=two), count, seed=seed_of(a, b))
-    band = _band(drawn, apart, a, b) * drawn.stretch
+    band = _band(drawn, deeper, a, b)
     gap = float(apart[place])
     return Gap(int(depth[place]), gap, max(gap - band, -1.0), min(gap + band, 1.0))
 
 
-def _band(drawn: Rounds, apart: F64, a: F64, b: F64) -> float:
-    """What the largest deviation of any share is within, in all but alpha of the rounds."""
+def _band(drawn: Rounds, deeper: Effects, a: F64, b: F64) -> float:
+    """What the largest deviation of any share is within, in all but alpha of the rounds.
+
+    A round draws pods or blocks. Where the shares themselves, clustered both ways, are less sure than what
+    one share deviates by in the rounds, the band is wider by as much.
+    """
     sums_a, sums_b = (
         np.cumsum(weights.of(cells), axis=1, dtype=np.float64)
         for weights, cells in ((drawn.a, a), (drawn.b, b))
@@ -251,4 +255,10 @@ def _band(drawn: Rounds, apart: F64, a: F64, b: F64) -> float:
     if not has.any():
         return 1.0
     shares = sums_a[has] / sums_a[has, -1:] - sums_b[has] / sums_b[has, -1:]
-    return float(np.quantile(np.abs(shares - apart).max(1), 1 - drawn.alpha))
+    off = np.abs(shares - deeper.delta)
+    band, one = (
+        float(np.quantile(off.max(1), 1 - drawn.alpha)),
+        float(np.quantile(off, 1 - drawn.alpha, 0).max()),
+    )
+    sure = float(((deeper.high - deeper.low) / 2).max())
+    return max(band * drawn.stretch, band * sure / one if one else sure)

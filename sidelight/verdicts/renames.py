@@ -37,13 +37,13 @@ Lines = Mapping[str, tuple[Collection[int], Collection[int]]]
 
 FEWEST_SAMPLES: Final = 10.0
 CANDIDATES: Final = 200
-NEAR_LINES: Final = 30
 MARGIN: Final = 0.2
 _ALIKE: Final = 0.5
 _SAME: Final = 0.7
 _SURE: Final = 0.9
 _OTHER: Final = 0.3
 _CALLEES: Final = 0.2
+_APART_LINES: Final = 5
 _GENERIC: Final = frozenset([
     "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<module>", "wrapper", "_wrapper",
     "wrapped", "inner", "_inner", "decorator", "decorated", "func", "f", "fn", "run", "_run", "main",
@@ -356,15 +356,16 @@ def _of_side(
 
 
 class _Slot(NamedTuple):
-    """Where a function stands: between which functions of its file that both sides have, and how many lines
-    after the first of them (or before the second, or in the file); `rank` among those that are to be matched
-    there, if
-    there are as many on both sides."""
+    """Between which functions of its file that both sides have a function stands, and its lines.
+
+    `rank` is its place among those that are to be matched there, where there are as many on both sides.
+    """
 
     file: str
     before: str
     after: str
-    line: int
+    first: int
+    last: int
     rank: int | None
 
 
@@ -387,9 +388,10 @@ class _Places:
             }
             for side, functions in enumerate((gone, new))
         ]
-        groups: defaultdict[tuple[str, str, str], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+        groups: defaultdict[tuple[str, str, str], tuple[list[str], list[str]]]
+        groups = defaultdict(lambda: ([], []))
         for side, slots in enumerate(found):
-            for text in sorted(slots, key=lambda text: slots[text].line):
+            for text in sorted(slots, key=lambda text: slots[text].first):
                 groups[slots[text][:3]][side].append(text)
         ranked: dict[str, _Slot] = {}
         for side, slots in enumerate(found):
@@ -400,23 +402,31 @@ class _Places:
         return ranked
 
     def alike(self, old: _Slot | None, new: _Slot | None) -> float | None:
-        """How near two functions stand, from 0 to 1; None where lines are not known."""
+        """1 where their lines meet, less for each line between them; None where lines are not known.
+
+        Lines are compared as far as those of a neighbour moved that both sides have. Two functions of a file
+        never meet, and a definition and a blank line lie between them.
+        """
         if old is None or new is None:
             return None
         if old[:3] != new[:3] or old.rank != new.rank:
             return 0.0
-        return max(0.0, 1 - abs(old.line - new.line) / NEAR_LINES)
+        shifts = {
+            edge(self.lines[text][1]) - edge(self.lines[text][0])
+            for text in (old.before, old.after)
+            if text
+            for edge in (min, max)
+        }
+        between = min(
+            max(new.first - old.last - shift, old.first + shift - new.last, 0) for shift in shifts or {0}
+        )
+        return max(0.0, 1 - between / _APART_LINES)
 
     def _slot(self, function: _Function, kept: Sequence[str], side: int) -> _Slot:
-        line = function.lines[0]
+        first, last = function.lines[0], function.lines[-1]
         starts = sorted((min(self.lines[text][side]), text) for text in kept)
-        before = [one for one in starts if one[0] <= line]
-        after = [one for one in starts if one[0] > line]
-        base = before[-1][0] if before else after[0][0] if after else 0
+        before = [text for line, text in starts if line <= first]
+        after = [text for line, text in starts if line > first]
         return _Slot(
-            function.frame.file,
-            before[-1][1] if before else "",
-            after[0][1] if after else "",
-            line - base,
-            None,
+            function.frame.file, before[-1] if before else "", after[0] if after else "", first, last, None
         )

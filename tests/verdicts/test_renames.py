@@ -119,6 +119,28 @@ def test_a_renamed_function_among_renamed_callees_is_found_after_them() -> None:
     ]
 
 
+def test_neighbours_that_take_turns_are_two_functions() -> None:
+    # Both are there in both versions, one ran at night and one by day: their lines never meet.
+    before = "main (a.py:5);nightly (a.py:20) 5 | main (a.py:5);nightly (a.py:24) 5"
+    after = "main (a.py:5);daily (a.py:28) 5 | main (a.py:5);daily (a.py:31) 5"
+    assert said(before, after) == []
+
+
+def test_chance_renames_nothing() -> None:
+    luck = np.random.default_rng(12)
+    weights = luck.pareto(1.0, 300) + 0.01
+    for _ in range(20):
+        sides = [
+            " | ".join(
+                f"main (a.py:5);f{at} (m{at % 7}.py:{at + 3 * (at % 5)}) {count}"
+                for at, count in enumerate(luck.poisson(weights * 20))
+                if count
+            )
+            for _ in range(2)
+        ]
+        assert said(*sides, scale=1) == []
+
+
 def test_two_new_functions_as_near_are_not_told_apart() -> None:
     before = "main (a.py:5);old (a.py:20) 9"
     after = "main (a.py:5);one (a.py:19) 5 | main (a.py:5);two (a.py:22) 4"

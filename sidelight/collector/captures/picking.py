@@ -1,4 +1,4 @@
-"""The paths of a capture's heat map of offsets, and of the flame graph of a span picked from it."""
+"""The paths of what recordings of a capture tell: the heat map of offsets, spans of it, event loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from aiohttp import web
 from sidelight.collector.api.parameters import Parameters
 from sidelight.collector.api.reply import Reply, json_reply, takes_gzip
 from sidelight.collector.captures import recordings
+from sidelight.collector.captures.holds import STRETCHES, holds
 from sidelight.collector.captures.offsets import (
     LATEST_US,
     Drawing,
@@ -28,6 +29,7 @@ from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.limits import QueryLimits
 
 OFFSETS: Final = ("type", "step_ms", "recording")
+LOOPS: Final = ("recording", "limit")
 FLAMEGRAPH: Final = ("type", "from_us", "until_us", "rest", "recording", "nodes", "lines", "states")
 
 
@@ -45,12 +47,17 @@ class Picking:
         return [
             web.get(f"{capture}/offsets", self.offsets),
             web.get(f"{capture}/flamegraph", self.flamegraph),
+            web.get(f"{capture}/loops", self.loops),
         ]
 
     async def offsets(self, request: web.Request) -> web.Response:
         given = self._given(request, OFFSETS)
         kind, step = given.kind(), read_step(request.query.get("step_ms", ""))
         return await self._answer(request, lambda found: offsets(found, kind, step))
+
+    async def loops(self, request: web.Request) -> web.Response:
+        limit = self._given(request, LOOPS).limit(STRETCHES)
+        return await self._answer(request, lambda found: holds(found, limit))
 
     async def flamegraph(self, request: web.Request) -> web.Response:
         given = self._given(request, FLAMEGRAPH)

@@ -300,7 +300,8 @@ class Judgement:
         """Who holds the event loop, if there is one: what waits is among it, whatever type was asked for."""
         if not mentioned(self._stacks.canvas.words()):
             return None
-        found = looped(self._design, *self._waiting())
+        tree, rows = self._waiting()
+        found = looped(self._design, relabelled(tree, self.renamed), rows)
         return told_loop(found, self._unless_refused) if found else None
 
     def _lack(self) -> ToldMore | None:
