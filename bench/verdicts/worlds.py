@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.verdicts.trials import Windows
+
 F64 = NDArray[np.float64]
 
 Together = Literal["same time", "apart", "same hours"]
@@ -16,11 +18,11 @@ Together = Literal["same time", "apart", "same hours"]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Two sides of a service; times are in windows (of a minute), spreads are standard deviations of logarithms.
+    """Two sides of a service; times are in windows (of a minute), spreads are deviations of logarithms.
 
-    `load` is shared by all pods and resembles itself for `load_windows`; `own` is each pod's, for `own_windows`.
-    `day` is how far the day swings load, in windows 24 · 60 long. In a share `bursts` of its windows a pod takes
-    three times what it else does. `samples` is how many a pod's window has on average.
+    `load` is shared by all pods and resembles itself for `load_windows`; `own` is each pod's, for
+    `own_windows`. `day` is how far the day swings load. In a share `bursts` of its windows a pod takes three
+    times what it else does. `samples` is how many a window of a pod has on average.
     """
 
     pods_a: int = 4
@@ -38,16 +40,26 @@ class World:
     samples: float = 300.0
     change: float = 0.0
 
+    @property
+    def how(self) -> dict[str, bool]:
+        """What a comparison is told of it."""
+        return {
+            "same_time": self.together != "apart",
+            "other_days": self.together == "same hours",
+            "same_pods": self.same_pods,
+        }
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """Samples of one side, (P, N) of pods by windows."""
 
-    samples: F64
+def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows]:
+    """Both sides, of one quantity; B's changed as the world says."""
+    factors = means(world, luck)
+    sides = [luck.poisson(world.samples * factor).astype(float) for factor in factors]
+    a, b = (Windows(np.full(side.shape, 60.0), side[None]) for side in sides)
+    return a, b
 
 
-def draw(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
-    """The samples of A and of B, (P, N) each, B's changed as the world says."""
+def means(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
+    """By how much each pod and window of A and of B takes more than the average one: (P, N) each."""
     count = world.windows
     load = slow(luck, (2, count) if world.together == "same hours" else (1, 2 * count), world.load_windows)
     load = load.reshape(2, count) * world.load
@@ -64,13 +76,13 @@ def draw(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
             spread = luck.normal(0, world.pod_spread, pods)
         own = slow(luck, (pods, count), world.own_windows) * world.own
         bursts = np.where(luck.random((pods, count)) < world.bursts, np.log(3.0), 0.0)
-        mean = world.samples * factor * np.exp(spread[:, None] + own + bursts + load[side])
-        sides.append(luck.poisson(mean).astype(float))
+        sides.append(factor * np.exp(spread[:, None] + own + bursts + load[side]))
     return sides[0], sides[1]
 
 
 def slow(luck: np.random.Generator, shape: tuple[int, int], windows: float) -> F64:
-    """Rows that resemble themselves for so many windows: of mean 0 and variance 1, each value remembers the last."""
+    """Rows of mean 0 and variance 1 that resemble themselves for so many windows: each value keeps of the
+    last."""
     keeps = float(np.exp(-1 / windows)) if windows > 0 else 0.0
     noise = luck.standard_normal(shape)
     rows = np.empty(shape)

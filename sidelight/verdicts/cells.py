@@ -87,7 +87,7 @@ def design(
     other_days: bool = False,
     same_pods: bool = False,
     alpha: float = 0.05,
-    look: int = 1,
+    look: int = 0,
     detect: float = 0.05,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly load
@@ -113,8 +113,12 @@ def design(
 
 
 def spent(alpha: float, look: int) -> float:
-    """What of `alpha` the k-th look spends: alpha/(k(k+1)) adds up to alpha over any number of looks."""
-    return alpha / (look * (look + 1))
+    """What of `alpha` a look spends: all of it where it is the only one (0).
+
+    Where there are more to come the k-th spends alpha/(k(k+1)), which adds up to alpha over any number of
+    looks.
+    """
+    return alpha / (look * (look + 1)) if look else alpha
 
 
 def residuals(side: Side, cells: F64) -> F64:

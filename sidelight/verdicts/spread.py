@@ -100,22 +100,42 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(variance > 0, two_sided(delta / np.sqrt(variance), df), np.where(delta == 0, 1.0, 0.0))
         relative = np.where(one.rate > 0, two.rate / one.rate - 1, np.nan)
-        needed = quantile(level, df) + quantile(POWER, df)
-        detectable = np.where(one.rate > 0, needed * np.sqrt(variance) / one.rate, np.inf)
-    variance_a, variance_b = (
-        np.maximum(alone_a.variance, counting_a),
-        np.maximum(alone_b.variance, counting_b),
-    )
-    ratio_low, ratio_high = _fieller(one.rate, two.rate, variance_a, variance_b, variance, half)
+    part = np.where(held, _part(counting_a, counting_b), both.part)
+    detectable = _detectable(one.rate, _needed(level, df) ** 2 * variance, part)
+    ratio_low, ratio_high = _fieller(one.rate, two.rate, part * half**2, (1 - part) * half**2)
     watched = design.a.whole > 0 and design.b.whole > 0
     if not watched:
         p = np.ones_like(p)
     found = Effects(
         one.rate, two.rate, delta, variance, df, delta - half, delta + half,
         relative, ratio_low - 1, ratio_high - 1, p, detectable, (),
-        np.minimum(both.lasting, variance), variance_a, variance_b, counting_a, counting_b,
+        np.minimum(both.lasting, variance), np.maximum(alone_a.variance, counting_a),
+        np.maximum(alone_b.variance, counting_b), counting_a, counting_b,
     )  # fmt: skip
     return judged(found, design, found.p <= design.alpha)
+
+
+def _needed(level: float, df: F64) -> F64:
+    """How many standard errors a change must have to be found with the power: as Student's t has it.
+
+    A variance of few degrees of freedom is more often too small than too large: the last factor takes it by
+    its median (Wilson and Hilferty, 1931).
+    """
+    needed: F64 = (quantile(level, df) + quantile(POWER, df)) * (1 - 2 / (9 * df)) ** -1.5
+    return needed
+
+
+def _detectable(rate: F64, square: F64, part: F64) -> F64:
+    """The increase that is so many standard errors large (`square` is theirs, of which A has a part),
+    relative.
+
+    What takes more scatters more: B's errors grow with it, and where they grow as fast there is none.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_b = np.where(rate > 0, (1 - part) * square / rate**2, np.inf)
+        both = np.where(rate > 0, square / rate**2, np.inf)
+        found: F64 = np.where(of_b < 1, (of_b + np.sqrt(of_b**2 + (1 - of_b) * both)) / (1 - of_b), np.inf)
+    return found
 
 
 def judged(found: Effects, design: Design, outside: Flags) -> Effects:
@@ -160,7 +180,7 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     if float(found.detectable[index]) <= design.detect or rate <= 0:
         return None
     level = 1 - design.alpha / 2
-    needed = float(quantile(level, df) + quantile(POWER, df))
+    needed = float(_needed(level, np.array(df)))
     aim = (design.detect * rate / needed) ** 2
     if lasting < aim:
         blocks = max(side.watched.shape[1] * side.seconds for side in (design.a, design.b))
@@ -168,7 +188,7 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     pods = max(design.a.rows, design.b.rows)
     for count in range(pods + 1, 1000):
         freedom = float(count - 1 if design.same_pods else 2 * (count - 1))
-        needed = float(quantile(level, freedom) + quantile(POWER, freedom))
+        needed = float(_needed(level, np.array(freedom)))
         if needed * (variance * pods / count) ** 0.5 <= design.detect * rate:
             return More(None, count)
     return More(None, None)
@@ -204,11 +224,12 @@ class _Errors:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Variance, its degrees of freedom, and the part of it that lasts: each (K,)."""
+    """Variance, its degrees of freedom, how much of it lasts, and what part of it is A's: each (K,)."""
 
     variance: F64
     df: F64
     lasting: F64
+    part: F64
 
 
 def _errors(side: Side, cells: F64, weight: F64) -> _Errors:
@@ -245,8 +266,15 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[_Spread, _Spread, _
     parts = [one.rate**2 * one.concentration for one in (a, b)]
     lasting = [relative * part for part in parts]
     alone = [
-        _Spread(last + own + time, _df(last + own + time, doubt * part**2 + time**2 / one.cosines), last)
+        _Spread(
+            last + own + time, _df(last + own + time, doubt * part**2 + time**2 / one.cosines), last, part
+        )
         for one, part, last, own, time in zip((a, b), parts, lasting, inside, shared, strict=True)
+    ]
+    # what is shared by both sides and cancels is neither's: the rest tells whose the variance is
+    mine = [
+        last + own + (0.0 if design.same_time else time)
+        for last, own, time in zip(lasting, inside, shared, strict=True)
     ]
     pods, own, unsure = lasting[0] + lasting[1], inside[0] + inside[1], doubt * (parts[0] + parts[1]) ** 2
     together = squares[0] + squares[1] if design.same_time else squares[0]
@@ -260,7 +288,7 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[_Spread, _Spread, _
         shared = [_shared(design, b.wave.sum(1) - a.wave.sum(1), b, together)]
     unsure = unsure + sum(time**2 / one.cosines for one, time in zip((b, a), reversed(shared), strict=False))
     variance = pods + own + sum(shared)
-    return alone[0], alone[1], _Spread(variance, _df(variance, unsure), pods)
+    return alone[0], alone[1], _Spread(variance, _df(variance, unsure), pods, _part(*mine))
 
 
 def _squares(one: _Errors, wave: F64) -> F64:
@@ -341,23 +369,25 @@ def _counting(own: _Errors, other: _Errors, samples: F64, others: F64) -> F64:
     return least
 
 
-def _fieller(a: F64, b: F64, variance_a: F64, variance_b: F64, variance: F64, half: F64) -> tuple[F64, F64]:
-    """The ratios for which b less so many times `a` is within t standard errors of 0."""
+def _part(a: F64, b: F64) -> F64:
+    """What part of both is A's."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        square = np.where(variance > 0, half**2 / variance, 0.0)
-    together = (variance_a + variance_b - variance) / 2
-    most = np.sqrt(variance_a * variance_b)
-    together = np.clip(together, -most, most)
-    first = a * a - square * variance_a
-    second = a * b - square * together
-    third = b * b - square * variance_b
-    root = np.sqrt(np.maximum(second * second - first * third, 0.0))
+        part: F64 = np.where(a + b > 0, a / (a + b), 0.5)
+    return part
+
+
+def _fieller(a: F64, b: F64, square_a: F64, square_b: F64) -> tuple[F64, F64]:
+    """The ratios r for which b - r a is within half an interval of 0, squares of halves being of A and of
+    B."""
+    first, third = a * a - square_a, b * b - square_b
+    inner = (a * b) ** 2 - first * third
+    root = np.sqrt(np.maximum(inner, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = (second - root) / first, (second + root) / first
-        # where A may be 0 any large ratio will do, and from below what is left is the larger root
-        open_low = np.where((second * second > first * third) & (high < 0), low, 0.0)
+        low, high = (a * b - root) / first, (a * b + root) / first
+    # where A may be 0 any large ratio will do, and from below what is left is the larger root
     bounded = first > 0
+    least = np.where(bounded, low, np.where((inner > 0) & (third > 0), low, 0.0))
     return (
-        np.where(a > 0, np.maximum(np.where(bounded, low, open_low), 0.0), np.nan),
+        np.where(a > 0, np.maximum(least, 0.0), np.nan),
         np.where(a > 0, np.where(bounded, high, np.inf), np.nan),
     )
