@@ -23,6 +23,7 @@ HELM_VERSION := v3.21.4
 KUBECONFORM_VERSION := v0.8.0
 # The module of v0.34 lacks its pages, and does not build without them.
 ALERTMANAGER_VERSION := v0.28.1
+PROMETHEUS_VERSION := v0.316.0
 GATEWAY_API_VERSION := v1.3.0
 PROMETHEUS_OPERATOR_VERSION := v0.83.0
 ZIG_VERSION := 0.17.1
@@ -30,7 +31,7 @@ NATIVE_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' tests/cluster/kubernetes/go.mod)
 KUBERNETES := .tools/kubernetes-$(KUBERNETES_VERSION)
 GO_TOOLS := .tools/versitygw-$(VERSITYGW_VERSION) .tools/helm-$(HELM_VERSION) .tools/kubeconform-$(KUBECONFORM_VERSION) \
-	.tools/alertmanager-$(ALERTMANAGER_VERSION) .tools/helm-unittest .tools/promrules .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
+	.tools/alertmanager-$(ALERTMANAGER_VERSION) .tools/prometheus-$(PROMETHEUS_VERSION) .tools/helm-unittest .tools/promrules .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
 
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml' -o -name '*.pyi' \) -print)
 UI_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
@@ -217,6 +218,12 @@ endef
 $(eval $(call go-tool,versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION)))
 $(eval $(call go-tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call go-tool,alertmanager,github.com/prometheus/alertmanager/cmd/alertmanager,$(ALERTMANAGER_VERSION)))
+# Without the discovery of clouds, of which one needs a module that is not to be had
+.tools/prometheus-$(PROMETHEUS_VERSION):
+	@$(call need,go,install Go 1.26 or later)
+	GOBIN=$(CURDIR)/$(TOOLS) go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/prometheus@$(PROMETHEUS_VERSION)
+	touch $@
+
 $(eval $(call go-tool,kubeconform,github.com/yannh/kubeconform/cmd/kubeconform,$(KUBECONFORM_VERSION)))
 
 KUBERNETES_FLAGS = -s -w $(foreach value,component-base/version.gitVersion=$(KUBERNETES_VERSION) \

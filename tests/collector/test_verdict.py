@@ -185,8 +185,16 @@ def test_a_tree_with_states_has_the_verdict_of_one_without() -> None:
 
 
 def test_what_only_one_side_has_is_new_and_gone() -> None:
-    found = functions(said(two(name="paint")))
+    found = functions(said(two(name="paint", deeper=4)))
     assert (found["paint"], found["render"]) == ("new", "gone")
+
+
+def test_what_only_changed_its_name_is_neither() -> None:
+    found = said(two(name="paint"))
+    of = found["functions"]
+    assert "render" not in of["function"]
+    assert of["renamed_from"][of["function"].index("paint")] == "render"
+    assert functions(found)["paint"] in ("same", "unclear")
 
 
 def test_stacks_that_became_deeper_are_told_by_depth_and_not_by_time() -> None:

@@ -252,6 +252,7 @@ class Judgement:
             *watched,
             *cells,
             same_time=bool(self._paired),
+            other_days=self._paired == "hours",
             same_pods=self._same_pods,
             alpha=wanted.alpha,
             look=wanted.look,

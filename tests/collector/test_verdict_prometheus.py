@@ -1,0 +1,260 @@
+"""Time is told per request where a Prometheus tells how many there were; what goes wrong is a warning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from sidelight.collector import main
+from sidelight.collector.activity import Activity
+from sidelight.collector.api import routes
+from sidelight.collector.api.answers import Origin
+from sidelight.collector.app import Readiness, build_app
+from sidelight.collector.door import Tokens
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.picking import ALL
+from sidelight.collector.query.prometheus import Prometheus
+from sidelight.collector.query.sides import Wanted
+from sidelight.collector.query.told import Verdict
+from sidelight.collector.query.verdict import verdict
+from sidelight.collector.settings import Settings
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.settings import BadSetting
+from sidelight.stacks.counts import ProfileType
+from tests.collector.asking import NOW_NS
+from tests.collector.prometheuses import Server, prometheus
+from tests.collector.storing import START_NS, question, stored
+from tests.collector.test_verdict import MINUTES, SIDES, check, shop, two
+
+START = START_NS // 10**9
+QUERY = 'sum(increase(http_requests_total{app="{service}",version="{version}"}[{step}]))'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Version 1 serves ten requests a second, version 2 fifteen, and so does `short` for five minutes."""
+    with prometheus(tmp_path_factory.mktemp("prometheus")) as found:
+        for at in range(-60, MINUTES * 60 + 120, 15):
+            points = [
+                ({"app": "shop", "version": version}, START + at, 1000.0 + rate * at)
+                for version, rate, until in (("1", 10, 10**6), ("2", 15, 10**6), ("short", 15, 300))
+                if at < until
+            ]
+            found.send("http_requests", points)
+        yield found
+
+
+def said(store: ObjectStore, told: Prometheus | None, **wanted: Any) -> Verdict:
+    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=told)
+    with closing(engine):
+        return asyncio.run(
+            engine.ask(
+                lambda reading: verdict(
+                    reading, SIDES, ProfileType.CPU, pick=ALL, wanted=Wanted(**wanted), most=50_000
+                )
+            )
+        )["verdict"]
+
+
+def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server: Server) -> None:
+    store = two(busy=1.5)
+    assert said(store, None)["direction"] == "more"
+    found = said(store, Prometheus(server.url, QUERY))
+    assert found["direction"] == "same"
+    assert found["method"]["unit"] == "request"
+    assert "seconds per request" in found["sentence"]
+    # 1,400 samples a minute of each of six pods, 600 requests a minute of all of them together.
+    assert found["rate"]["a"] == pytest.approx(6 * 14.0 / 600, rel=0.02)
+    assert check(found, "load") == ("differs", "warn", "load_differs")
+
+
+def test_numbers_that_are_given_come_before_those_of_prometheus(server: Server) -> None:
+    found = said(two(busy=1.5), Prometheus(server.url, QUERY), requests=(1e6, 1e6))
+    assert found["direction"] == "more"
+
+
+def trouble(found: Verdict) -> str:
+    assert check(found, "load") == ("unknown", "warn", "load_unknown")
+    assert found["method"]["unit"] == "pod-second"
+    assert found["direction"] == "more"
+    text = next(one["text"] for one in found["checks"] if one["name"] == "load")
+    return text.removeprefix("not known, as there are no request counts: ")
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ('sum(increase(nothing{app="{service}"}[{step}]))', "the query tells of no requests of A"),
+        ('increase(http_requests_total{app="{service}"}[{step}]', "Prometheus answers 400: "),
+        ("vector(0) * {step}", "A served no request, by the query"),
+        (
+            'sum(increase(http_requests_total{version="short"}[{step}]))',
+            "the query tells nothing of 13 of the 16 blocks of A",
+        ),
+    ],
+)
+def test_a_query_that_tells_nothing_is_a_warning_that_says_so(server: Server, query: str, text: str) -> None:
+    told = trouble(said(two(busy=1.5), Prometheus(server.url, query)))
+    assert told.startswith(text)
+
+
+def test_a_side_of_several_versions_has_no_number_where_the_query_takes_one(server: Server) -> None:
+    own = random.Random(3)
+    store = stored([*shop("1", own), *shop("2", own, busy=1.5)])
+    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=Prometheus(server.url, QUERY))
+    sides = [question('{version=~"1|2"}'), question('{version="2"}')]
+    with closing(engine):
+        found = asyncio.run(
+            engine.ask(
+                lambda reading: verdict(
+                    reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(), most=50_000
+                )
+            )
+        )["verdict"]
+    load = next(one for one in found["checks"] if one["name"] == "load")
+    assert "A has 2 values of version, and the query takes one" in load["text"]
+
+
+def test_labels_of_any_kind_are_values_of_the_query_and_nothing_else(server: Server) -> None:
+    hostile = '1"} or vector(5) #\\'
+    own = random.Random(3)
+    store = stored([*shop(hostile, own), *shop("2", own)])
+    sides = [question('{version!="2"}'), question('{version="2"}')]
+    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=Prometheus(server.url, QUERY))
+    with closing(engine):
+        found = asyncio.run(
+            engine.ask(
+                lambda reading: verdict(
+                    reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(), most=50_000
+                )
+            )
+        )["verdict"]
+    load = next(one for one in found["checks"] if one["name"] == "load")
+    assert "the query tells of no requests of A" in load["text"]
+
+
+@contextmanager
+def answering(status: int, body: bytes, seen: list[tuple[str, str | None]]) -> Iterator[str]:
+    """What is no Prometheus, or one behind something that is in its way."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append((self.path, self.headers.get("Authorization")))
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{found.server_address[1]}"
+        finally:
+            found.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (200, b"<html>", "what answers is no Prometheus"),
+        (200, b"[]", "what answers is no Prometheus"),
+        (200, json.dumps({"data": {"resultType": "matrix", "result": [{}]}}).encode(), "is no Prometheus"),
+        (200, json.dumps({"data": {"resultType": "scalar"}}).encode(), "the query gives a scalar, no series"),
+        (302, b"", "Prometheus answers 302"),
+        (503, b'{"error": "starting"}', "Prometheus answers 503: starting"),
+        (401, b"no", "Prometheus answers 401"),
+    ],
+)
+def test_what_does_not_answer_as_prometheus_is_a_warning(status: int, body: bytes, text: str) -> None:
+    seen: list[tuple[str, str | None]] = []
+    with answering(status, body, seen) as address:
+        told = said(two(busy=1.5), Prometheus(f"http://user:p%40ss@{address}/prom/", QUERY))
+        assert text in trouble(told)
+        assert "p%40ss" not in json.dumps(told)
+    assert seen == [("/prom/api/v1/query_range", "Basic dXNlcjpwQHNz")]
+
+
+def test_a_token_is_sent_to_the_server_and_shown_to_nobody() -> None:
+    seen: list[tuple[str, str | None]] = []
+    with answering(401, b"", seen) as address:
+        told = Prometheus(f"http://{address}", QUERY, token="s3cret")
+        assert "s3cret" not in repr(told)
+        said(two(busy=1.5), told)
+    assert seen == [("/api/v1/query_range", "Bearer s3cret")]
+
+
+def test_no_prometheus_at_all_and_one_that_is_silent_are_warnings() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        assert "does not answer" in trouble(
+            said(two(busy=1.5), Prometheus(f"http://127.0.0.1:{port}", QUERY))
+        )
+        silent.listen()
+        late = Prometheus(f"http://127.0.0.1:{port}", QUERY, timeout_seconds=0.2)
+        assert trouble(said(two(busy=1.5), late)) == "Prometheus did not answer within 0.2 s"
+
+
+async def test_an_answer_without_requests_that_were_to_be_had_is_not_kept(server: Server) -> None:
+    asked = "/api/v1/verdict?baseline=version=%221%22&comparison=version=%222%22"
+    for query, kept in ((QUERY, Origin.KEPT), ("nothing[{step}]", Origin.MADE)):
+        told: list[Origin] = []
+        engine = QueryEngine(two(), QueryLimits(), prometheus=Prometheus(server.url, query))
+        api = routes(engine, Activity(), "memory", lambda: NOW_NS, told.append)
+        app = build_app(api, Metrics(), Tokens(), Readiness())
+        with closing(engine):
+            async with TestClient(TestServer(app)) as client:
+                for _ in range(2):
+                    async with client.get(asked) as response:
+                        assert response.status == 200
+        assert told == [Origin.MADE, kept]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"prometheus_url": "http://p:9090"}, "go together"),
+        ({"prometheus_requests": "x[{step}]"}, "go together"),
+        ({"prometheus_url": "http://p:9090", "prometheus_requests": "sum(x[5m])"}, "has no {step}"),
+        ({"prometheus_token_file": Path("/token")}, "without prometheus_url"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadSetting, match=text):
+        Settings(store="given", **given)
+
+
+def test_the_settings_make_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    made = main.prometheus(
+        Settings(
+            store="given",
+            prometheus_url="https://p:9090/x",
+            prometheus_requests=QUERY,
+            prometheus_token_file=tmp_path / "token",
+            prometheus_timeout_seconds=2,
+        )
+    )
+    assert made == Prometheus("https://p:9090/x", QUERY, 2, "s3cret")
+    assert main.prometheus(Settings(store="given")) is None
