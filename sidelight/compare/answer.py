@@ -97,8 +97,20 @@ class More:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A call path that accounts for part of the change; frames without lines, the root first."""
+
+    frames: Sequence[str]
+    delta: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """A comparison that can be written. `told` is the whole answer as it came."""
+    """A comparison that can be written. `told` is the whole answer as it came.
+
+    `explained` is the share of the change that the call paths of `explanation` account for together.
+    """
 
     type: str
     sentence: str
@@ -109,6 +121,8 @@ class Verdict:
     conditions: Sequence[Judged]
     rows: Sequence[Row]
     functions: int
+    explanation: Sequence[Part]
+    explained: float | None
     method: Mapping[str, Any]
     more: More | None
     told: Mapping[str, Any]
@@ -139,6 +153,8 @@ def read(answer: Any) -> Verdict:
         conditions=tuple(_judged(judged) for judged in verdict["conditions"]),
         rows=_rows(verdict["functions"]),
         functions=int(verdict["functions_in_all"]),
+        explanation=tuple(_part(part) for part in verdict["explanation"]["paths"]),
+        explained=verdict["explanation"]["share"],
         method=verdict["method"] or {},
         more=None if more is None else More(more["minutes"], more["pods"]),
         told=answer,
@@ -152,6 +168,10 @@ def _effect(told: Mapping[str, Any]) -> Effect:
 
 
 _NUMBERS: Final = ("low", "high", "relative", "relative_low", "relative_high", "p", "detectable")
+
+
+def _part(told: Mapping[str, Any]) -> Part:
+    return Part([str(name) for name in told["names"]], float(told["delta"]), float(told["share"]))
 
 
 def _rows(columns: Mapping[str, Any]) -> Sequence[Row]:

@@ -47,12 +47,13 @@ def parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
         "max_depth": number(settings.max_depth),
         "function": settings.function,
         "focus": settings.focus,
-        "detect": f"{settings.detect:.12g}",
-        "alpha": f"{settings.alpha:.12g}",
+        "detect": _decimal(settings.detect),
+        "alpha": _decimal(settings.alpha),
+        "coverage": _decimal(settings.coverage),
         "look": str(settings.look),
         "limit": str(MOST_FUNCTIONS),
-        "baseline_requests": _count(settings.baseline_requests),
-        "comparison_requests": _count(settings.comparison_requests),
+        "baseline_requests": _decimal(settings.baseline_requests),
+        "comparison_requests": _decimal(settings.comparison_requests),
     }
     words: dict[str, str | Sequence[str]] = {name: text for name, text in given.items() if text}
     words |= {"baseline": side_matchers(settings.baseline), "comparison": side_matchers(settings.comparison)}
@@ -61,5 +62,6 @@ def parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
     return words
 
 
-def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:.15g}"
+def _decimal(value: float | None) -> str:
+    """A number without an exponent; none is left out."""
+    return "" if value is None else f"{value:.15f}".rstrip("0").rstrip(".")

@@ -20,6 +20,7 @@ from sidelight.compare.words import (
     chance,
     counted,
     direction,
+    explanation,
     factor,
     interval,
     listed,
@@ -27,6 +28,7 @@ from sidelight.compare.words import (
     more,
     name,
     notes,
+    parts,
     said,
     severity,
     span,
@@ -68,6 +70,9 @@ def markdown(verdict: Verdict, by: str, limit: int, *, significant: bool) -> str
     warnings += [f"**warning**: {plain(note)}" for note in notes(verdict)]
     if warnings:
         lines += ["", *(f"- {line}" for line in warnings)]
+    if lead := explanation(verdict):
+        told = [(delta, share, code(path)) for delta, share, path in parts(verdict)]
+        lines += ["", f"{lead}:", "", *_table((unit(verdict), "share", "call path"), told)]
     rows = listed(verdict, by, min(limit, MOST_ROWS), significant=significant)
     if rows:
         lines += ["", f"<details><summary>Functions, by difference of {by}, in {unit(verdict)}</summary>", ""]
@@ -112,7 +117,7 @@ def _functions(rows: Sequence[Row], by: str, verdict: Verdict) -> list[str]:
                 amount(one.effect.a, times),
                 amount(one.effect.b, times),
                 interval(one.effect, times),
-                agreement(one.agree, one.of),
+                agreement(one),
                 plain(chance(one.q)),
                 plain(direction(one.effect, verdict.per)),
             )

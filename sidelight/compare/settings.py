@@ -113,6 +113,12 @@ class CompareSettings:
     look: int = setting(
         1, "the how-manieth time you look at these sides and would act on it", read=count, metavar="COUNT"
     )
+    coverage: float | None = setting(
+        None,
+        "warn where ticks gave stacks in less than this share of the time",
+        read=positive,
+        metavar="SHARE",
+    )
     by: str = setting(
         "self", "self or total: whose differences are listed, largest first", read=one_of(*ORDERS)
     )

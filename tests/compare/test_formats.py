@@ -66,6 +66,10 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "points): not enough data to tell it from \u22125 points.",
         "not comparable   gil>+3%                GIL time: the sides are not comparable.",
         "",
+        "2 call paths account for 92 % of the change, in milliseconds per pod-second:",
+        "   +200   80 %  … → serve (a.py) → work (b.py) → loads (j.py)",
+        "  \u221230.0  \u221212 %  main (a.py) → new (e.py)",
+        "",
         "milliseconds per pod-second, largest difference of self first",
         "",
         "self A  self B  Δ self        interval  pods agree      q  total A  total B  Δ total  "
@@ -201,6 +205,10 @@ def hostile(word: str) -> dict[str, Any]:
     told["verdict"]["functions"]["renamed_from"] = [word]
     for side in told["sides"]:
         side["selector"] = word
+    told["verdict"]["explanation"] = {
+        "share": 1.0,
+        "paths": [{"names": [word, word], "delta": 0.2, "share": 1.0}],
+    }
     return told
 
 
@@ -247,6 +255,7 @@ def test_markdown_is_a_summary() -> None:
     assert lines[0] == "### ❌ Sidelight: regressed"
     assert lines[2] == "B takes 5.0 % more CPU time than A."
     assert "| ❌ regressed | <code>cpu&#62;+3%</code> |" in lines[6]
+    assert "2 call paths account for 92 % of the change:" in lines
     assert any(line.startswith("- **warning**: A gil, B command.") for line in lines)
     assert any(
         line.startswith("| <code>work (b.py)</code> | 100 | 300 | +180 to +220 | 3 of 3 |") for line in lines
