@@ -201,7 +201,11 @@ class Watch:
                 raise
             self._pace.spent(self._ask.cpu_seconds)
             appeared = known.learn(seen, self._rules.gone_seconds, begin if first else 0.0)
-            self._keep(appeared)
+            try:
+                self._keep(appeared)
+            except SidelightError:
+                self._known = None  # what was not kept is to be found again
+                raise
             known.until = max(known.until, until)
             self._write(known, new=bool(appeared) or first)
 
@@ -214,7 +218,9 @@ class Watch:
             if self._shelf.create(deploy):
                 self._metrics.deploys_found.inc()
                 _log.info("deploy found", id=deploy.id, previous=deploy.previous, **deploy.labels)
-            self._active[deploy.id] = deploy
+                self._take([deploy])
+            else:
+                self._change(deploy, lambda _: None)
 
     def _read(self) -> Known:
         """What is known, from the store if this process did not look last."""
