@@ -16,7 +16,7 @@ from sidelight.collector.discovery.rollouts import Rollout
 from sidelight.collector.doctor.places import survey
 from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.store import lease
-from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
 from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, states
 
 
@@ -316,6 +316,26 @@ def test_what_a_query_has_no_time_for_is_looked_through_in_smaller_pieces() -> N
     looker.until(5 * MINUTE)
     assert world.deploys() == []
     looker.until(10 * MINUTE)
+    assert world.only().version == "2"
+    looker.ends()
+
+
+def test_a_version_that_the_store_did_not_take_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.ships("1", -3 * HOUR, HOUR)
+    world.ships("2", 10 * MINUTE, HOUR)
+    looker = Looker(world)
+    looker.until(8 * MINUTE)
+    create = looker.shelf.create
+
+    def fails(_: Deploy) -> bool:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(looker.shelf, "create", fails)
+    looker.until(15 * MINUTE)
+    assert world.deploys() == []
+    monkeypatch.setattr(looker.shelf, "create", create)
+    looker.until(17 * MINUTE)
     assert world.only().version == "2"
     looker.ends()
 

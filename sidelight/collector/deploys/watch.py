@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -22,46 +22,30 @@ from typing import Final, Protocol
 
 import structlog
 
-from sidelight.collector.deploys.appeared import chunks, versions_seen
 from sidelight.collector.deploys.asking import Ask, Busy
 from sidelight.collector.deploys.deploy import (
     Deploy,
     Look,
     Over,
-    Rolled,
     Rules,
     State,
     due_offset,
     ended,
     looked,
-    new,
     postponed,
 )
 from sidelight.collector.deploys.judging import Found, Judge
-from sidelight.collector.deploys.known import Appeared, Known, decode, encode
+from sidelight.collector.deploys.learning import Learning
 from sidelight.collector.deploys.pace import Pace
 from sidelight.collector.deploys.shelf import NoDeploy, Shelf
 from sidelight.collector.discovery.rollouts import Rollout
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.errors import QueryTimeout
-from sidelight.collector.query.windows import Question
 from sidelight.collector.store.lease import Leases, Stopped, unleased
-from sidelight.collector.store.objects import ObjectChanged, ObjectDamaged, ObjectExists
-from sidelight.collector.times import SECOND_NS
+from sidelight.collector.store.objects import ObjectDamaged
 from sidelight.stacks.errors import SidelightError
-from sidelight.stacks.selectors import Selector
 
 LEASE: Final = "deploys"
 TICK_SECONDS: Final = 5.0
-OVERLAP_SECONDS: Final = 900.0
-"""Windows may come so late and still be seen."""
-CHUNK_SECONDS: Final = 6 * 3600.0
-LEAST_CHUNK_SECONDS: Final = 60.0
-"""What is looked through at once; where a query has not the time for that, half of it is."""
-FIRST_BACK_SECONDS: Final = 86_400.0
-MOST_BACK_SECONDS: Final = 14 * 86_400.0
-WRITE_SECONDS: Final = 600.0
-"""What is known is written at most so often, unless something is new."""
 TRIES: Final = 5
 """A look that cannot be made so often is put down as one that found nothing out."""
 RETRY_SECONDS: Final = 120.0
@@ -110,19 +94,24 @@ class Watch:
         self._metrics = metrics
         self._pace = pace
         self._interval = interval_seconds
-        self._keep_seconds = keep_days * 86_400
         self._alerts = alerts
-        self._rollouts = rollouts
         self._taken = leases.taken if leases else unleased
         self._clock = clock
         self._timer = timer
         self._turn: Iterator[tuple[str, Stopped]] | None = None
         self._ended: Stopped = lambda: True
         self._next = timer() + interval_seconds  # a collector that starts has other things to do first
-        self._written = float("-inf")
-        self._chunk = CHUNK_SECONDS
-        self._known: Known | None = None
-        self._etag: str | None = None
+        self._learning = Learning(
+            shelf,
+            ask,
+            rules,
+            metrics,
+            pace=pace,
+            keep_days=keep_days,
+            rollouts=rollouts,
+            clock=clock,
+            timer=timer,
+        )
         self._active: dict[str, Deploy] = {}
         self._etags: dict[str, str | None] = {}
         self._missed: dict[str, _Missed] = {}
@@ -171,7 +160,7 @@ class Watch:
         turn, self._turn = self._turn, None
         if turn is not None:
             _close(turn)
-        self._known, self._etag = None, None
+        self._learning.forget()
         self._active, self._etags, self._missed = {}, {}, {}
         self._metrics.deploys_watched.set(0)
 
@@ -184,66 +173,14 @@ class Watch:
         return True
 
     def _learn(self) -> None:
-        """Look which versions were seen since the last time, and keep those that are new."""
-        known, now = self._read(), self._clock()
-        first = known.until == 0.0
-        begin = max(now - MOST_BACK_SECONDS, known.until - OVERLAP_SECONDS)
-        if first:
-            begin = now - max(self._rules.last_seconds, FIRST_BACK_SECONDS)
-        for start, until in chunks(begin, now, self._chunk):
-            if self._ended():
-                return
-            question = Question(Selector(), round(start * SECOND_NS), round(until * SECOND_NS))
-            try:
-                seen = self._ask(partial(versions_seen, question=question))
-            except QueryTimeout:
-                self._chunk = max(LEAST_CHUNK_SECONDS, self._chunk / 2)
-                raise
-            self._pace.spent(self._ask.cpu_seconds)
-            appeared = known.learn(seen, self._rules.gone_seconds, begin if first else 0.0)
-            self._keep(appeared)
-            known.until = max(known.until, until)
-            self._write(known, new=bool(appeared) or first)
-
-    def _keep(self, appeared: Sequence[Appeared]) -> None:
-        rollouts = list(self._rollouts()) if appeared else []
-        for one in appeared:
-            labels = one.namespace, one.service, one.version
-            rolled = _rollout_of(one, rollouts)
-            deploy = new(labels, one.first_seen, one.previous, one.previous_seen, rolled, self._rules)
-            if self._shelf.create(deploy):
-                self._metrics.deploys_found.inc()
-                _log.info("deploy found", id=deploy.id, previous=deploy.previous, **deploy.labels)
-            self._active[deploy.id] = deploy
-
-    def _read(self) -> Known:
-        """What is known, from the store if this process did not look last."""
-        if self._known is not None:
-            return self._known
-        kept = self._shelf.seen()
-        known = decode(kept[0]) if kept else Known()
-        if known is None:
-            _log.warning("what is known of versions cannot be read: it is learnt anew")
-            known = Known()
-        self._known, self._etag = known, kept[1] if kept else None
-        for day in self._shelf.days():
-            if self._ended():
-                break
-            self._take(self._shelf.of_day(day))
-        return known
-
-    def _write(self, known: Known, *, new: bool) -> None:
-        now = self._timer()
-        if not new and now - self._written < WRITE_SECONDS:
-            return
-        known.forget(self._clock() - self._keep_seconds)
-        try:
-            self._etag = self._shelf.put_seen(encode(known), self._etag)
-        except (ObjectChanged, ObjectExists):
-            # Another process was at it: what it knows is read next time. What was found is kept already.
-            self._known = None
-            return
-        self._written = now
+        """Find new versions; one that begins reads first what others kept."""
+        if self._learning.read():
+            for day in self._shelf.days():
+                if self._ended():
+                    break
+                self._take(self._shelf.of_day(day))
+        for deploy in self._learning.found(self._ended):
+            self._take([deploy])
 
     def _refresh(self) -> None:
         """Read active deploys anew where they were changed, and end those that are over."""
@@ -257,12 +194,13 @@ class Watch:
                     self._change(self._active[name], lambda _: None)
             self._etags |= etags
         self._etags = {name: etag for name, etag in self._etags.items() if name in self._active}
-        if self._known is None:
+        known = self._learning.known
+        if known is None:
             return
         for deploy in list(self._active.values()):
             if deploy.state is State.OVER or (deploy.due is None and not deploy.is_firing):
                 continue
-            over = self._known.over(deploy, self._rules.gone_seconds)
+            over = known.over(deploy, self._rules.gone_seconds)
             if over is not None:
                 self._change(deploy, partial(_ended, over=over))
                 _log.info("deploy over", id=deploy.id, why=over.why, by=over.by, **deploy.labels)
@@ -368,20 +306,6 @@ class Watch:
 
 def _ended(deploy: Deploy, over: Over) -> Deploy | None:
     return None if deploy.over else ended(deploy, over)
-
-
-def _rollout_of(one: Appeared, rollouts: Sequence[Rollout]) -> Rolled | None:
-    """The rollout that brought a version: the last that began before its first window."""
-    own = [
-        each
-        for each in rollouts
-        if (each.namespace, each.service, each.version) == (one.namespace, one.service, one.version)
-        and one.first_seen - 86_400 <= each.started <= one.first_seen + 60
-    ]
-    if not own:
-        return None
-    last = max(own, key=lambda each: each.started)
-    return Rolled(last.kind, last.workload, last.revision, min(last.started, one.first_seen), last.ended)
 
 
 def _day(deploy: Deploy) -> date:
