@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidelight.stacks.changes import Direction
 from sidelight.stacks.frames import GIL, IDLE
@@ -20,6 +22,14 @@ from tests.running import sidelight
 
 PROGRAM = Path(__file__).parent / "programs" / "held.py"
 ASYNCIO = "<module> (app.py);run (asyncio/runners.py);Runner.run (asyncio/runners.py)"
+HOSTILE = [
+    "Hub.run (gevent/hub.py)",
+    "run (trio/_core/_run.py)",
+    "select (selectors.py)",
+    "%3B (a%0A.py)",
+    "((",
+    "f (a.py)",
+]
 PYTHON_LOOP = (
     f"{ASYNCIO};BaseEventLoop.run_until_complete (asyncio/base_events.py);BaseEventLoop.run_forever "
     "(asyncio/base_events.py);BaseEventLoop._run_once (asyncio/base_events.py)"
@@ -95,6 +105,17 @@ def test_where_a_hub_was_seen_greenlets_hold_it_and_threads_do_not() -> None:
         ("Thread._bootstrap (threading.py);work (app.py)", 1),
     ])  # fmt: skip
     assert found == {"waits": 3, "job (app.py)": 2, "handle (app.py)": 4, "outside": 1}
+
+
+@given(st.lists(st.lists(st.sampled_from(sorted({*CALLBACK.split(";"), *HOSTILE})), min_size=1), max_size=8))
+def test_every_sample_of_any_stacks_is_some_part_of_a_loop_or_of_none(stacks: list[list[str]]) -> None:
+    found = counted([(";".join(stack), 1) for stack in stacks])
+    assert sum(found.values()) == len(stacks)
+    assert "" not in found
+
+
+def test_a_stack_of_20000_frames_has_a_holder() -> None:
+    assert parted(";".join([CALLBACK, "f (a.py)", *["deep (b.py)"] * 20_000])) == ["f (a.py)"]
 
 
 def test_a_holder_is_one_whatever_calls_it() -> None:

@@ -216,6 +216,14 @@ def test_siblings_of_one_name_become_one_node_with_all_below_them() -> None:
     assert samples == [list(side) for side in expected.self_samples]
 
 
+def test_a_tree_of_20000_levels_is_joined() -> None:
+    tree = build([rows(";".join(["m", "old", *["f"] * 20_000]) + " 1", 1), rows("m;new;f 1", 1)])
+    one = is_one(tree.names, [Rename("old", "new", 1.0, Reason.PLACE)])
+    level, _, place = joined(tree.names, np.array(tree.level), np.array(one)[tree.name])
+    assert (len(level), int(level[-1])) == (20_003, 20_002)
+    assert len(place) == len(tree)
+
+
 @st.composite
 def stacks(draw: st.DrawFn) -> list[Row]:
     frames = st.sampled_from(
