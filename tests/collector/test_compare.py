@@ -170,6 +170,13 @@ async def test_a_version_that_nobody_ships_is_no_verdict(client: Client) -> None
     assert "error: B matched nothing" in done.stderr
 
 
+async def test_a_function_that_is_nowhere_is_fine_only_where_both_sides_were_watched(client: Client) -> None:
+    for version, state in (("2", "fine"), ("3", "incomparable"), ("9", "unclear")):
+        sides = ("--baseline=version:1", f"--comparison=version:{version}")
+        done = await compare(client, *sides, SHOP, *asked("function:nothing>+1%"), "--json")
+        assert states(json.loads(done.stdout)) == {"function:nothing>+1%": state}
+
+
 async def test_json_has_the_verdict_and_the_effects_of_every_row(client: Client) -> None:
     told = json.loads((await compare(client, *SIDES, "--json", SHOP)).stdout)
     assert told["verdict"]["direction"] == "more"
