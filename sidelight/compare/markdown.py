@@ -118,7 +118,7 @@ def _functions(rows: Sequence[Row], by: str, verdict: Verdict) -> list[str]:
                 amount(one.effect.b, times),
                 interval(one.effect, times),
                 agreement(one),
-                plain(chance(one.q)),
+                plain(chance(one)),
                 plain(direction(one.effect, verdict.per)),
             )
         )

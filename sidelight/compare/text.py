@@ -109,7 +109,7 @@ def _table(rows: Sequence[Row], by: str, times: float, per: str) -> list[str]:
             *_numbers(row.by(by), times),
             interval(row.by(by).effect, times),
             agreement(row.by(by)),
-            chance(row.by(by).q),
+            chance(row.by(by)),
             *_numbers(row.by(other), times),
             direction(row.by(by).effect, per),
             visible(name(row)),

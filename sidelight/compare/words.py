@@ -111,11 +111,11 @@ def _path(frames: Sequence[str]) -> str:
     return last if len(frames) <= LAST_FRAMES else f"… → {last}"
 
 
-def chance(value: float | None) -> str:
-    """A p or q."""
-    if value is None:
+def chance(tested: Tested) -> str:
+    """The q of a function; what is on neither side has none."""
+    if tested.q is None or not (tested.effect.a or tested.effect.b):
         return "-"
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "<0.001" if tested.q < 0.001 else f"{tested.q:.3f}"
 
 
 def span(side: Side) -> str:

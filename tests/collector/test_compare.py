@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -96,8 +97,8 @@ async def test_the_verdict_leads_and_a_table_of_functions_follows(client: Client
     )
     assert lines[2].endswith(" samples · 3 pods · 48 windows · 24 min watched")
     assert lines[4].startswith("per pod-second, 97.5 % intervals, 3 and 3 pods in 16 blocks of time")
-    assert "milliseconds per pod-second, largest difference of self first" in lines
-    rows = [line for line in lines if line.endswith((".py)", "function"))]
+    assert any(re.match(r"[1-4] call paths? accounts? for \d+ % of the change, in", line) for line in lines)
+    rows = lines[lines.index("milliseconds per pod-second, largest difference of self first") + 2 :]
     assert [row.split("  ")[-1].strip() for row in rows] == [
         "function",
         "work (b.py)",
@@ -167,6 +168,13 @@ async def test_a_version_that_nobody_ships_is_no_verdict(client: Client) -> None
     assert done.returncode == 66
     assert done.stdout.startswith("B has no windows here, so there is nothing to compare.\n")
     assert "error: B matched nothing" in done.stderr
+
+
+async def test_a_function_that_is_nowhere_is_fine_only_where_both_sides_were_watched(client: Client) -> None:
+    for version, state in (("2", "fine"), ("3", "incomparable"), ("9", "unclear")):
+        sides = ("--baseline=version:1", f"--comparison=version:{version}")
+        done = await compare(client, *sides, SHOP, *asked("function:nothing>+1%"), "--json")
+        assert states(json.loads(done.stdout)) == {"function:nothing>+1%": state}
 
 
 async def test_json_has_the_verdict_and_the_effects_of_every_row(client: Client) -> None:

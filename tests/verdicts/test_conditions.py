@@ -17,6 +17,7 @@ from sidelight.verdicts.conditions import (
     BadCondition,
     Condition,
     State,
+    detectable,
     judge,
     parse,
     worst,
@@ -295,6 +296,35 @@ def test_what_regresses_at_a_threshold_regresses_at_each_lower_one(
         assert states[states.index(State.REGRESSED) :].count(State.REGRESSED) == len(states) - states.index(
             State.REGRESSED
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "shows"),
+    [
+        ("cpu>+3%", effect(detectable=0.014), 1.4),
+        ("cpu<-3%", effect(detectable=0.014), 1.4),
+        ("cpu>+30ms", effect(a=2.0, detectable=0.014), 28.0),
+        ("idle<-5pp", effect(a=0.5, detectable=0.2), 10.0),
+        ("depth.p95>+5", effect(a=40, b=41, detectable=0.1), 4.0),
+        ("function:f>+1%", effect(a=0, b=0.1), None),
+        ("depth.max>+5", {"a": 40, "b": 41}, None),
+        ("cpu>+3%", {"direction": "unknown"}, None),
+        ("cpu>+3%", None, None),
+        ("cpu>+3%", effect(detectable=None), None),
+    ],
+)
+def test_what_would_have_been_seen_is_told_in_the_unit_of_the_condition(
+    text: str, given: dict[str, Any] | None, shows: float | None
+) -> None:
+    assert detectable(parse(text), given) == (None if shows is None else pytest.approx(shows))
+
+
+@given(CONDITIONS, st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 2))
+def test_what_would_have_been_seen_does_not_depend_on_the_estimate(
+    condition: Condition, a: float, b: float, other: float, least: float
+) -> None:
+    one, two = (effect(a, to, 0.1, "unclear", least) for to in (b, other))
+    assert detectable(condition, one, whole=1.0) == detectable(condition, two, whole=1.0)
 
 
 @pytest.mark.parametrize(

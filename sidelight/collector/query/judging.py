@@ -239,8 +239,15 @@ class Judgement:
         a, b = self._of_stacks
         counted = a.counted(held), b.counted(held)
         if not any(counted):
-            return None
+            return self._nowhere()
         return effect(self._one(self._design, (a.seconds(held), b.seconds(held)), counted))
+
+    def _nowhere(self) -> Effect | None:
+        """The effect of what no stack has: none, but of sides that say nothing nothing follows."""
+        if self._refused:
+            return bare(0.0, 0.0, Direction.INCOMPARABLE)
+        watched = all(taken.pod_seconds > 0 for taken in self._taken)
+        return None if watched else bare(0.0, 0.0, Direction.UNKNOWN)
 
     def _rows(self, pooled: Pooled) -> tuple[Rows, Rows]:
         a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
