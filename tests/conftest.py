@@ -30,6 +30,7 @@ ALONE = (
     "tests/demo/test_demo.py",
     "tests/demo/test_load.py",
     "tests/demo/test_services.py",
+    "tests/e2e/test_verdicts.py",
     "tests/harm/",
     "tests/native/test_shares.py",
     "tests/native/test_stacks.py",

@@ -1,0 +1,94 @@
+"""What verdicts say of real processes in which something was planted.
+
+    python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal]
+
+Each version of tests/e2e/planting.py runs beside `base`, so many pods of either with a sidecar each, under
+load that treats all alike. Then the command is asked, with `--fail-on 'cpu>+3%'`. The table tells what was
+planted, how much more CPU the kernel's clock says the version took a request, and what the command said. It
+takes about a minute and a half a version. Numbers beyond what was planted are this machine's, and others may
+have used it at the same time: `waited` is how much of what was sampled as running was waiting for a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tests.e2e.planting import compare, document, planted, ran
+from tests.running import collector
+
+PLANTED: Final = {
+    "more": "`tax` takes more: +8 %",
+    "less": "`search` takes less: -8 %",
+    "new": "`check` is new: +4 %",
+    "equal": "nothing: +0 %",
+    "deeper": "ten more frames, the same work",
+    "renamed": "`price` is called `quote`, four lines further down",
+}
+CONDITION: Final = "cpu>+3%"
+ENDS: Final = {0: "0 (fine)", 1: "1 (regressed)", 2: "2 (not enough data)", 3: "3 (not comparable)"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pods", type=int, default=5)
+    parser.add_argument("--only", default=",".join(PLANTED))
+    given = parser.parse_args()
+    print("| planted | by the kernel's clock | said | interval | functions, depth | exit | waited |")
+    print("|---|---|---|---|---|---|---|")
+    for version in given.only.split(","):
+        print(measured(version, given.seconds, given.pods), flush=True)
+
+
+def measured(version: str, seconds: float, pods: int) -> str:
+    """A row of the table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        with (
+            collector(folder, str(folder / "store")) as served,
+            planted(folder / "pods", served, {"base": pods, version: pods}, seconds=seconds + 240) as running,
+        ):
+            run = ran(served, running, lambda start: time.sleep(seconds))
+            told = document(compare(served, version, run.start, f"{run.until}", "--fail-on", CONDITION))
+    rate = told["verdict"]["rate"]
+    waited = 1 - run.clocks["base"] / pods / (run.until - run.start) / rate["a"]
+    words = (
+        PLANTED[version],
+        f"{100 * run.truth(version):+.1f} %",
+        f"{rate['direction']}: {100 * rate['relative']:+.1f} %",
+        f"{percent(rate['relative_low'])} to {percent(rate['relative_high'])}",
+        "; ".join(found(told)),
+        ENDS[told["exit_code"]],
+        f"{100 * max(0, waited):.0f} %",
+    )
+    return f"| {' | '.join(words)} |"
+
+
+def found(told: Mapping[str, Any]) -> list[str]:
+    """The service's own functions that changed in themselves or in name, and the depth where it changed."""
+    own = [one for one in told["rows"] if one["file"] == "shop.py"]
+    said = [
+        f"`{one['function']}` {one['self']['direction']}"
+        for one in own
+        if one["self"]["direction"] in ("more", "less", "new", "gone")
+    ]
+    said += [f"`{one['function']}` was `{one['renamed_from']}`" for one in own if one["renamed_from"]]
+    depth = told["verdict"]["depth"]["p50"]
+    if depth["direction"] in ("more", "less"):
+        said.append(f"median depth {depth['delta']:+.0f} ({depth['low']:+.0f} to {depth['high']:+.0f})")
+    return said or ["nothing"]
+
+
+def percent(value: float | None) -> str:
+    return "any" if value is None else f"{100 * value:+.1f} %"
+
+
+if __name__ == "__main__":
+    main()
