@@ -14,6 +14,7 @@ MOST_DAYS: Final = 36_525
 DAY_SECONDS: Final = 86_400.0
 MOST_LAST_DAYS: Final = 14
 MOST_ALERTMANAGERS: Final = 10
+MOST_DETECT_PERCENT: Final = 1000.0
 MOST_RESEND_SECONDS: Final = 3600.0
 
 
@@ -114,6 +115,8 @@ class DeploySettings:
             raise ValueError(f"deploy_retention_days must be at most {MOST_DAYS}")
         if self.deploy_last_look_seconds > MOST_LAST_DAYS * DAY_SECONDS:
             raise ValueError(f"deploy_last_look_seconds must be at most {MOST_LAST_DAYS * DAY_SECONDS:g}")
+        if self.deploy_detect_percent > MOST_DETECT_PERCENT:
+            raise ValueError(f"deploy_detect_percent must be at most {MOST_DETECT_PERCENT:g}")
         if self.deploy_cpu_percent > 100:
             raise ValueError("deploy_cpu_percent must be at most 100")
         if self.deploy_first_look_seconds > self.deploy_last_look_seconds:

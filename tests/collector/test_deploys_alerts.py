@@ -385,6 +385,7 @@ GOOD = {"--store": "x"}
         (["--deploy-fail-on", "cpu+5"], "`>` or `<` was expected"),
         (["--deploy-looks-per-minute", "0"], "at least 1"),
         (["--deploy-cpu-percent", "101"], "at most 100"),
+        (["--deploy-detect-percent", "1001"], "at most 1000"),
         (["--deploy-first-look-seconds", "90000"], "above deploy_last_look_seconds"),
         (["--deploy-last-look-seconds", "1209601"], "at most"),
         (["--deploy-retention-days", "36526"], "at most"),

@@ -141,7 +141,7 @@ class Receivers:
                 one = self._change(one, partial(alerts.noticed, receivers=self.names, now=now), changed)
             for delivery in alerts.due(one, self.names, now):
                 if self._away[delivery.receiver].until <= now and not ended():
-                    one = self._try(one, delivery, changed)
+                    one = self._try(one, delivery, changed, ended)
             if one.is_firing and self._is_due_again(one):
                 firing.append(one)
         self._sent = {one.id: self._sent[one.id] for one in firing if one.id in self._sent} | {
@@ -150,7 +150,7 @@ class Receivers:
         self._send_again(firing, ended)
         return list(changed.values())
 
-    def _try(self, deploy: Deploy, delivery: Delivery, changed: dict[str, Deploy]) -> Deploy:
+    def _try(self, deploy: Deploy, delivery: Delivery, changed: dict[str, Deploy], ended: Stopped) -> Deploy:
         """Tell one receiver one thing, if nobody else does."""
         now, mine = self._clock(), False
 
@@ -164,7 +164,7 @@ class Receivers:
         if not mine:
             return after
         claim = next(one for one in after.deliveries if one.receiver == delivery.receiver)
-        missed = self._send(after, claim)
+        missed = self._send(after, claim, ended)
         now = self._clock()
         self._noted(delivery.receiver, missed, now)
         if missed is None:
@@ -184,26 +184,33 @@ class Receivers:
         )
         return self._change(after, lambda each: alerts.changed(each, result), changed)
 
-    def _send(self, deploy: Deploy, delivery: Delivery) -> Missed | None:
+    def _send(self, deploy: Deploy, delivery: Delivery, ended: Stopped) -> Missed | None:
         now = self._clock()
         if delivery.receiver == ALERTMANAGER:
             told = alerts.alert(deploy, delivery.event, now, self._resend, self._public)
             self._sent[deploy.id] = now
-            return self._to_alertmanagers([told])
+            return self._to_alertmanagers([told], ended)
         content = orjson.dumps(alerts.body(deploy, delivery, self._public))
         headers = alerts.headers(deploy, delivery, content, self._secret, now)
         return self._webhook.post(content, headers) if self._webhook else None
 
-    def _to_alertmanagers(self, told: Sequence[Mapping[str, Any]]) -> Missed | None:
-        """Send alerts to each; None if one took them: the others get them the next time."""
-        content, missed = orjson.dumps(told), []
+    def _to_alertmanagers(self, told: Sequence[Mapping[str, Any]], ended: Stopped) -> Missed | None:
+        """Send alerts to each; None if one took them: the others get them the next time.
+
+        A collector that ends waits for no more than the one that it is at.
+        """
+        content, missed, taken = orjson.dumps(told), list[Missed](), False
         for address in self._alertmanagers:
+            if missed and ended():
+                break
             failure = address.post(content, {}, API)
             if failure is not None:
                 missed.append(failure)
                 if len(self._alertmanagers) > 1:
                     _log.warning("an alertmanager did not take alerts", problem=failure.problem)
-        if len(missed) < len(self._alertmanagers):
+            else:
+                taken = True
+        if taken:
             return None
         return next((one for one in missed if not one.final), missed[0])
 
@@ -223,7 +230,7 @@ class Receivers:
                 return
             some = firing[start : start + ALERTS_AT_ONCE]
             told = [alerts.alert(one, REGRESSED, now, self._resend, self._public) for one in some]
-            missed = self._to_alertmanagers(told)
+            missed = self._to_alertmanagers(told, ended)
             self._noted(ALERTMANAGER, missed, now)
             outcome = "sent" if missed is None else "refused" if missed.final else "failed"
             self._metrics.deploy_alerts.labels(ALERTMANAGER, outcome).inc(len(some))
