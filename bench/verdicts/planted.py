@@ -1,6 +1,6 @@
 """What verdicts say of real processes in which something was planted.
 
-    python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal]
+    python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal] [--page docs/verdicts.md]
 
 Each version of tests/e2e/planting.py runs beside `base`, so many pods of either with a sidecar each, under
 load that treats all alike. Then the command is asked, with `--fail-on 'cpu>+3%'`. The table tells what was
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,11 @@ PLANTED: Final = {
     "deeper": "ten more frames, the same work",
     "renamed": "`price` is called `quote`, four lines further down",
 }
+HEAD: Final = (
+    "planted", "by the kernel's clock", "said", "interval", "own functions, depth", "exit", "waited",
+)  # fmt: skip
+BEGIN: Final = "<!-- begin: bench.verdicts.planted -->"
+END: Final = "<!-- end: bench.verdicts.planted -->"
 CONDITION: Final = "cpu>+3%"
 ENDS: Final = {0: "0 (fine)", 1: "1 (regressed)", 2: "2 (not enough data)", 3: "3 (not comparable)"}
 
@@ -40,14 +45,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--pods", type=int, default=5)
     parser.add_argument("--only", default=",".join(PLANTED))
+    parser.add_argument("--page", type=Path, help="put the table between its markers in this page")
     given = parser.parse_args()
-    print("| planted | by the kernel's clock | said | interval | functions, depth | exit | waited |")
-    print("|---|---|---|---|---|---|---|")
+    lines = [line(HEAD), line(["---"] * len(HEAD))]
+    print("\n".join(lines), flush=True)
     for version in given.only.split(","):
-        print(measured(version, given.seconds, given.pods), flush=True)
+        lines.append(line(measured(version, given.seconds, given.pods)))
+        print(lines[-1], flush=True)
+    if given.page:
+        before, rest = given.page.read_text().split(BEGIN)
+        made = "\n".join((BEGIN, *lines, END))
+        given.page.write_text(f"{before}{made}{rest.split(END)[1]}")
 
 
-def measured(version: str, seconds: float, pods: int) -> str:
+def line(words: Sequence[str]) -> str:
+    return f"| {' | '.join(words)} |"
+
+
+def measured(version: str, seconds: float, pods: int) -> Sequence[str]:
     """A row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -59,7 +74,7 @@ def measured(version: str, seconds: float, pods: int) -> str:
             told = document(compare(served, version, run.start, f"{run.until}", "--fail-on", CONDITION))
     rate = told["verdict"]["rate"]
     waited = 1 - run.clocks["base"] / pods / (run.until - run.start) / rate["a"]
-    words = (
+    return (
         PLANTED[version],
         f"{100 * run.truth(version):+.1f} %",
         f"{rate['direction']}: {100 * rate['relative']:+.1f} %",
@@ -68,7 +83,6 @@ def measured(version: str, seconds: float, pods: int) -> str:
         ENDS[told["exit_code"]],
         f"{100 * max(0, waited):.0f} %",
     )
-    return f"| {' | '.join(words)} |"
 
 
 def found(told: Mapping[str, Any]) -> list[str]:
