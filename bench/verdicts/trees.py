@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bench.verdicts.page import Table, share
 from bench.verdicts.trials import Windows, compared
 from bench.verdicts.worlds import World, means
-from sidelight.verdicts.discovery import benjamini_hochberg, parents, tree_rejections
+from sidelight.verdicts.discovery import benjamini_hochberg, family, tree_rejections
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -46,7 +46,7 @@ def program(luck: np.random.Generator, nodes: int, functions: int) -> Code:
         level[node] = max(1, level[node - 1] + 1 - up)
     weight = np.exp(luck.normal(0, 2.0, nodes)) * (luck.random(nodes) < 0.3)
     return Code(
-        level, parents(level.astype(np.int64)), luck.integers(0, functions, nodes), weight / weight.sum()
+        level, family(level.astype(np.int64))[0], luck.integers(0, functions, nodes), weight / weight.sum()
     )
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+_STEPS: Final = np.geomspace(1e-15, 0.1, 145).tolist()
 
 
 def benjamini_hochberg(p: ArrayLike) -> F64:
@@ -28,66 +33,75 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
     """Which nodes of a tree changed: its nodes in pre-order with their levels (the root's is 0), and their
     own p.
 
-    Hierarchical, after Bogomolov, Peterson, Benjamini and Sabatti (2021): from the leaves up, a subtree's p
-    is that of Simes (1986) over its node's own and its children's. From the root down, the children of what
-    was rejected are tested together by Benjamini-Hochberg, at the level of their parent times the share that
-    was rejected beside it. A node counts as changed where its subtree is rejected and its own p does not
-    exceed what its subtree had to meet.
+    Hierarchical, after Bogomolov, Peterson, Benjamini and Sabatti (2021): a subtree's p is that of Simes
+    (1986) over all its nodes. From the root down, the children of what was rejected are tested together by
+    Benjamini-Hochberg, at the level of their parent times the share that was rejected beside it. A node
+    counts as changed where its subtree is rejected and its own p does not exceed what its subtree had to
+    meet.
     """
     count = len(level)
     if not count:
         return np.zeros(0, bool)
     own = np.nan_to_num(np.asarray(p, float), nan=1.0)
     depth = np.asarray(level, np.int64)
-    parent = parents(depth)
+    parent, end = family(depth)
+    subtree = _simes(own, end)
     by_depth = np.argsort(depth, kind="stable")
     ends = np.searchsorted(depth[by_depth], np.arange(depth.max() + 2))
-    subtree = own.copy()
-    for at in range(int(depth.max()), 0, -1):
-        nodes = by_depth[ends[at] : ends[at + 1]]
-        above = by_depth[ends[at - 1] : ends[at]]
-        family = np.concatenate([parent[nodes], above])
-        values = np.concatenate([subtree[nodes], own[above]])
-        order, rank, size = _ranked(family, values)
-        np.minimum.at(subtree, family[order], values[order] * size / rank)
     allowed = np.zeros(count)
-    threshold = np.zeros(count)
-    allowed[0] = threshold[0] = q
     most = np.zeros(count)
     rejected = np.zeros(count, bool)
-    rejected[0] = subtree[0] <= q
+    allowed[0], rejected[0] = q, subtree[0] <= q
     for at in range(1, int(depth.max()) + 1):
         nodes = by_depth[ends[at] : ends[at + 1]]
         nodes = nodes[rejected[parent[nodes]]]
         if not len(nodes):
             break
         order, rank, size = _ranked(parent[nodes], subtree[nodes])
-        sorted_nodes = nodes[order]
-        above = parent[sorted_nodes]
-        passes = subtree[sorted_nodes] <= allowed[above] * rank / size
+        nodes = nodes[order]
+        above = parent[nodes]
+        passes = subtree[nodes] <= allowed[above] * rank / size
         np.maximum.at(most, above, np.where(passes, rank, 0))
-        rejected[sorted_nodes] = rank <= most[above]
-        threshold[sorted_nodes] = allowed[sorted_nodes] = allowed[above] * most[above] / size
-    changed: Flags = rejected & (own <= threshold)
+        rejected[nodes] = rank <= most[above]
+        allowed[nodes] = allowed[above] * most[above] / size
+    changed: Flags = rejected & (own <= allowed)
     return changed
 
 
-def parents(level: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The parent of each node of a pre-order tree (the last before it, one level up); the root's is -1."""
-    parent = np.full(len(level), -1, np.int64)
-    last: list[int] = []
+def family(level: I64) -> tuple[I64, I64]:
+    """The parent of each node of a pre-order tree (-1 for the root), and the first node after its subtree."""
+    parent, end = np.full(len(level), -1, np.int64), np.full(len(level), len(level), np.int64)
+    path: list[int] = []
     for node, at in enumerate(level.tolist()):
-        del last[at:]
+        end[path[at:]] = node
+        del path[at:]
         if at:
-            parent[node] = last[-1]
-        last.append(node)
-    return parent
+            parent[node] = path[-1]
+        path.append(node)
+    return parent, end
 
 
-def _ranked(family: NDArray[np.int64], values: F64) -> tuple[NDArray[np.int64], F64, F64]:
+def _simes(own: F64, end: I64) -> F64:
+    """The p of each subtree: the least of p times its nodes by how many have so small a p.
+
+    Subtrees are runs of nodes, so how many have a p of at most some step is a difference of two sums. Between
+    the steps p counts as the next larger, by a quarter at most.
+    """
+    start = np.arange(len(own))
+    size = end - start
+    least = np.where(size == 1, own, 1.0)
+    for step in _STEPS:
+        small = np.concatenate([[0], np.cumsum(own <= step)])
+        if small[-1]:
+            many = small[end] - small[start]
+            least = np.minimum(least, np.where(many > 0, step * size / np.maximum(many, 1), 1.0))
+    return least
+
+
+def _ranked(of: I64, values: F64) -> tuple[NDArray[np.int64], F64, F64]:
     """An order by family and value, and in it each one's rank in its family and the family's size."""
-    order: NDArray[np.int64] = np.lexsort((values, family))
-    ordered = family[order]
+    order: NDArray[np.int64] = np.lexsort((values, of))
+    ordered = of[order]
     starts: NDArray[np.int64] = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     sizes = np.diff(np.r_[starts, len(ordered)])
     rank = (np.arange(len(ordered)) - np.repeat(starts, sizes) + 1).astype(np.float64)

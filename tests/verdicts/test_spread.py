@@ -1,0 +1,214 @@
+"""Effects: facts that hold whatever the numbers, and how often they are right where luck is known."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidelight.stacks.changes import Direction
+from sidelight.verdicts.cells import design
+from sidelight.verdicts.spread import agreement, effects, judged, more
+from tests.verdicts.sides import F64, even, judge, judged_on, pods, side
+
+SEEDS = st.integers(0, 10_000)
+PODS = st.integers(1, 6)
+PAIRED = st.sampled_from([{}, {"same_time": True}, {"same_time": True, "other_days": True}])
+
+
+@settings(max_examples=25)
+@given(SEEDS, PODS, PODS, PAIRED, st.floats(1e-3, 1e3))
+def test_seconds_of_another_unit_make_the_same_relative_change(
+    seed: int, few: int, many: int, how: dict[str, bool], unit: float
+) -> None:
+    a, b = pods(seed, few), pods(seed + 1, many)
+    one, two = judge(a, b, **how)[1], judge(a * unit, b * unit, **how)[1]
+    for name in ("relative", "relative_low", "relative_high", "p", "detectable", "df"):
+        assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-6, abs=1e-9), name
+    assert two.low == pytest.approx(one.low * unit, rel=1e-6, abs=1e-9 * unit)
+
+
+@settings(max_examples=25)
+@given(SEEDS, st.integers(2, 6), PAIRED)
+def test_the_order_of_pods_does_not_matter(seed: int, count: int, how: dict[str, bool]) -> None:
+    a, b = pods(seed, count), pods(seed + 1, count + 1)
+    turned = judge(a[:, ::-1], np.roll(b, 1, axis=1), **how)[1]
+    assert turned.p == pytest.approx(judge(a, b, **how)[1].p, rel=1e-6)
+
+
+@settings(max_examples=25)
+@given(SEEDS, PODS, PAIRED)
+def test_a_side_compared_with_itself_did_not_change(seed: int, count: int, how: dict[str, bool]) -> None:
+    a = pods(seed, count, quantities=3)
+    found = judge(a, a, **how)[1]
+    assert found.delta.tolist() == [0.0] * 3
+    assert found.p.tolist() == [1.0] * 3
+    assert set(found.direction) <= {Direction.SAME, Direction.UNCLEAR}
+    assert (found.low <= 0).all()
+    assert (found.high >= 0).all()
+
+
+@settings(max_examples=25)
+@given(SEEDS, PODS, PODS, PAIRED, st.floats(-0.5, 1.0))
+def test_both_intervals_hold_nothing_changed_exactly_where_the_test_does_not_reject(
+    seed: int, few: int, many: int, how: dict[str, bool], change: float
+) -> None:
+    plan, found = judge(pods(seed, few), pods(seed + 1, many) * (1 + change), **how)
+    rejects = bool(found.p[0] <= plan.alpha)
+    assert rejects == (not found.low[0] <= 0 <= found.high[0])
+    assert rejects == (not found.relative_low[0] <= 0 <= found.relative_high[0])
+    assert found.relative_low[0] <= found.relative[0] <= found.relative_high[0]
+    assert (found.direction[0] in (Direction.MORE, Direction.LESS)) == rejects
+
+
+@settings(max_examples=25)
+@given(SEEDS, PODS, PODS, PAIRED)
+def test_what_is_surer_has_the_wider_interval(seed: int, few: int, many: int, how: dict[str, bool]) -> None:
+    a, b = pods(seed, few), pods(seed + 1, many)
+    usual, surer = (judge(a, b, alpha=alpha, **how)[1] for alpha in (0.05, 0.01))
+    assert surer.low[0] <= usual.low[0] * (1 + 1e-9)
+    assert surer.high[0] >= usual.high[0] * (1 - 1e-9)
+    assert surer.relative_high[0] >= usual.relative_high[0] * (1 - 1e-9)
+
+
+@settings(max_examples=25)
+@given(SEEDS, st.integers(2, 6))
+def test_load_that_both_sides_had_at_the_same_time_cancels(seed: int, count: int) -> None:
+    a, b = pods(seed, count, spread=0.0), pods(seed + 1, count, spread=0.0)
+    load = np.exp(np.sin(np.arange(16) / 3))
+    together = judge(a * load, b * load, same_time=True)[1]
+    apart = judge(a * load, b * load)[1]
+    assert together.variance[0] < apart.variance[0]
+    assert together.detectable[0] < 0.5 * apart.detectable[0]
+
+
+@settings(max_examples=25)
+@given(SEEDS)
+def test_differences_of_pods_cancel_where_they_are_the_same_pods(seed: int) -> None:
+    differ = np.array([0.5, 0.8, 1.0, 2.0])[None, :, None]
+    a, b = pods(seed, 4, spread=0.0) * differ, pods(seed + 1, 4, spread=0.0) * differ
+    same, others = judge(a, b, same_pods=True)[1], judge(a, b)[1]
+    assert same.lasting[0] < 0.1 * others.lasting[0]
+    assert same.variance[0] < others.variance[0]
+
+
+def test_a_canary_of_one_pod_is_held_to_the_differences_of_the_pods_it_is_compared_with() -> None:
+    alike, unlike = (pods(5, 8, spread=spread) for spread in (0.0, 0.3))
+    alone = pods(6, 1, spread=0.0)
+    assert (
+        judge(unlike, alone, same_time=True)[1].lasting[0]
+        > 10 * judge(alike, alone, same_time=True)[1].lasting[0]
+    )
+
+
+def test_two_cells_alone_are_told_apart_by_their_samples_only() -> None:
+    """Two local files: one row, one block each."""
+    one = even(1, 1)
+    a, b = np.array([[[6.0]]]), np.array([[[9.0]]])
+    plan = design(one, one, a[0], b[0])
+    many = effects(plan, a, b, np.array([600.0]), np.array([900.0]))
+    few = effects(plan, a, b, np.array([6.0]), np.array([9.0]))
+    assert many.direction == (Direction.MORE,)
+    assert few.direction == (Direction.UNCLEAR,)
+    # each side's (n + 1) samples, as variances of rates per second
+    assert many.variance[0] == pytest.approx((601 * 0.01**2 + 901 * 0.01**2) / 60**2)
+
+
+def test_what_is_new_or_gone_says_so_and_has_no_ratio_where_a_is_nothing() -> None:
+    nothing, some = np.zeros((1, 4, 16)), pods(1, 4)
+    whole = np.full((1, 4, 16), 50.0)
+    new = judge(np.concatenate([whole, nothing]), np.concatenate([whole, some]))[1]
+    gone = judge(np.concatenate([whole, some]), np.concatenate([whole, nothing]))[1]
+    assert new.direction[1] is Direction.NEW
+    assert gone.direction[1] is Direction.GONE
+    assert np.isnan([new.relative[1], new.relative_low[1], new.relative_high[1]]).all()
+    assert gone.relative[1] == -1
+
+
+def test_a_few_samples_that_are_new_are_no_change() -> None:
+    whole, none = np.full((2, 16), 50.0), np.zeros((2, 16))
+    three = none.copy()
+    three[0, 3] = 0.03
+    two = even(2)
+    plan = design(two, two, whole, whole)
+    found = effects(plan, none[None], three[None], np.array([0.0]), np.array([3.0]))
+    assert found.direction == (Direction.UNCLEAR,)
+
+
+def test_of_a_side_that_was_not_watched_nothing_follows() -> None:
+    found = judged_on(side(np.zeros((2, 16))), even(2), np.zeros((1, 2, 16)), pods(1, 2))[1]
+    assert found.direction == (Direction.UNKNOWN,)
+    assert found.p.tolist() == [1.0]
+
+
+def test_rows_and_blocks_that_were_not_watched_change_nothing() -> None:
+    a, b = pods(1, 3), pods(2, 3)
+    plain = judge(a, b)[1]
+    padded = np.concatenate([a, np.zeros((1, 2, 16))], axis=1)
+    watched = np.concatenate([even(3).watched, np.zeros((2, 16))])
+    found = judged_on(side(watched), even(3), padded, b)[1]
+    assert found.p == pytest.approx(plain.p)
+    assert found.df == pytest.approx(plain.df)
+
+
+def test_a_family_may_tell_less_than_each_test_alone() -> None:
+    plan, found = judge(pods(1, 8), 1.5 * pods(2, 8))
+    assert found.direction == (Direction.MORE,)
+    assert judged(found, plan, np.array([False])).direction[0] in (Direction.SAME, Direction.UNCLEAR)
+
+
+def test_pods_agree_where_they_lie_on_the_side_of_the_change() -> None:
+    a = np.full((1, 2, 16), 10.0)
+    b = np.full((1, 3, 16), 14.0)
+    b[0, 2] = 9.0
+    plan, found = judge(a, b)
+    agree, of = agreement(found, plan, b)
+    assert agree.tolist() == [2]
+    assert of == 3
+
+
+def test_what_lacks_is_time_where_load_passes_and_pods_where_they_differ() -> None:
+    plan, found = judge(
+        pods(1, 6, spread=0.0, passing=0.5), pods(2, 6, spread=0.0, passing=0.5), same_time=True
+    )
+    lacking = more(found, plan)
+    assert lacking is not None
+    assert lacking.pods is None
+    assert lacking.minutes is not None
+    assert lacking.minutes > 16
+    plan, found = judge(
+        pods(1, 3, spread=0.2, passing=0.01), pods(2, 3, spread=0.2, passing=0.01), same_time=True
+    )
+    lacking = more(found, plan)
+    assert lacking is not None
+    assert lacking.minutes is None
+    assert lacking.pods is not None
+    assert lacking.pods > 10
+    plan, found = judge(pods(1, 12, spread=0.001, passing=0.01), pods(2, 12, spread=0.001, passing=0.01))
+    assert more(found, plan) is None
+
+
+def _equal(seed: int, trials: int, count: int) -> tuple[F64, F64]:
+    """Many comparisons of equal sides at once, as quantities of one."""
+    return pods(seed, count, quantities=trials), pods(seed + 1, count, quantities=trials)
+
+
+def test_equal_pods_are_told_apart_no_more_often_than_the_level_says() -> None:
+    trials = 4000
+    a, b = _equal(7, trials, 5)
+    found = judge(a, b, same_time=True)[1]
+    share = float((found.p <= 0.05).mean())
+    # four standard errors of a share of 5 %
+    assert share <= 0.05 + 4 * sqrt(0.05 * 0.95 / trials)
+    assert share >= 0.02
+
+
+def test_intervals_hold_a_change_that_was_planted() -> None:
+    trials = 4000
+    a, b = _equal(9, trials, 6)
+    found = judge(a, 1.2 * b, same_time=True)[1]
+    held = float(((found.relative_low <= 0.2) & (found.relative_high >= 0.2)).mean())
+    assert 0.93 - 4 * sqrt(0.95 * 0.05 / trials) <= held <= 0.98
