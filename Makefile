@@ -131,6 +131,7 @@ screenshots: install ui tools ## take the pictures of the documentation anew, of
 bench: install tools ## run the benchmarks under bench/
 	for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 	echo "== bench/swarm"; $(BIN)/python -m bench.swarm
+	echo "== bench/verdicts"; $(BIN)/python -m bench.verdicts
 
 .PHONY: wheel
 wheel: install ui ## build the sdist, the wheel and the native wheels (x86-64, aarch64) into dist/
