@@ -181,8 +181,9 @@ def test_an_empty_side_is_compared_with_nothing(files: tuple[str, str], tmp_path
             65,
             "is JSON, which holds time",
         ),
-        (gzip.compress(b"main 3\n" * 99)[:-12], 65, "cannot be unpacked"),
+        (gzip.compress(b"main 3\n" * 99, mtime=0)[:-12], 65, "cannot be unpacked"),
     ],
+    ids=["gone", "count", "letters", "json", "cut"],
 )
 def test_what_is_no_recording_is_said(
     files: tuple[str, str], tmp_path: Path, content: bytes | None, code: int, said: str
