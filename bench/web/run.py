@@ -3,8 +3,9 @@
     cd bench/web && npm ci && npm run build && python run.py
 
 Milliseconds from the call until the picture shows, two animation frames included; the median of
-`--runs` fresh pages, on software raster: read the ratios, which are of the same run. Parsing is not in
-them, except for speedscope, which reads its own file. Grafana's component is drawn as its graph alone,
+`--runs` fresh pages, on software raster: read the ratios, which are of the same run. Each is made within
+them, and a canvas must read back with ink (Grafana's and ours); parsing is not in them, except for
+speedscope, which reads its own file. Grafana's component is drawn as its graph alone,
 and whole, as those who embed it get it: header, table and graph. Its zoom is an entry of a menu that
 needs Grafana around it, so it is left out. Wheel is the median time between two frames while the wheel
 zooms; a display of 60 Hz asks for one in 16.7. Memory is the JavaScript heap after the first paint and a
