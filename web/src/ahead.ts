@@ -1,7 +1,7 @@
 import { begin } from "./api/begun.ts";
 import { apiUrl } from "./api/ask.ts";
 import { pickedBy } from "./band.ts";
-import { PREFIX } from "./location.ts";
+import { place, PREFIX } from "./location.ts";
 import { treeAsked } from "./parts/lensed.tsx";
 import { rangeOf } from "./parts/range.tsx";
 import { comparison } from "./sides.ts";
@@ -17,7 +17,8 @@ export function askAhead(): void {
     const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[data-inside]") : null;
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
-    if (to.page === "compare" && to.a !== "" && to.b !== "") begin(apiUrl(...compareAsked(to)));
+    // On that page most links are other looks at the same answer.
+    if (place.peek().page !== "compare" && to.page === "compare" && to.a !== "" && to.b !== "") begin(apiUrl(...compareAsked(to)));
   };
   document.addEventListener("pointerdown", ahead);
   document.addEventListener("click", ahead, true);

@@ -1,3 +1,5 @@
+import { percent } from "./numbers.ts";
+
 /** Sums over one side's stack depths: `depth[i]` frames deep, `samples[i]` samples. */
 export interface Depths {
   readonly depth: readonly number[];
@@ -37,4 +39,15 @@ export const shares = (bins: readonly number[]): number[] => {
 export function roundedUp(share: number): number {
   for (const scale of [0.01, 0.1, 1]) for (const top of [0.2, 0.4, 0.6, 0.8, 1]) if (share <= top * scale) return top * scale;
   return 1;
+}
+
+/** Where two distributions of depth are furthest apart, with the part of each side's samples up to there. */
+export function gapSentence(sides: readonly Depths[], depth: number): string {
+  const [a, b] = sides.map((side) => {
+    const all = side.samples.reduce((sum, samples) => sum + samples, 0);
+    const within = side.samples.reduce((sum, samples, i) => (side.depth[i] <= depth ? sum + samples : sum), 0);
+    return all > 0 ? within / all : 0;
+  });
+  if (a === b) return "Both sides have the same depths.";
+  return `Largest gap: ${percent(a)} of A's samples and ${percent(b)} of B's are at most ${depth} frames deep (${(Math.abs(a - b) * 100).toFixed(1)} points apart).`;
 }

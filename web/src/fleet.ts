@@ -1,3 +1,4 @@
+import type { Deploy } from "./api/deploys.ts";
 import type { OfVersions, OverviewAnswer } from "./api/grids.ts";
 import { changeOf } from "./flame/compare.ts";
 import { equals, oneOf, without } from "./selectors.ts";
@@ -32,6 +33,12 @@ export function drift(answer: Pick<OverviewAnswer, "current" | "previous">, at: 
   const [part, noise] = before > 0 ? [change.delta / before, change.least / before] : [0, Number.POSITIVE_INFINITY];
   const kind = change.direction === "same" && noise > TOO_NOISY ? "few" : change.direction;
   return { kind, part, noise };
+}
+
+/** Of each service, its latest deploy if that is the step from the version before to the current one. */
+export function latest({ service, current, previous }: Pick<OverviewAnswer, "service" | "current" | "previous">, deploys: readonly Deploy[]): ReadonlyMap<string, Deploy> {
+  const steps = new Map(service.map((name, at) => [name, `${previous.version[at]}\n${current.version[at]}`]));
+  return new Map(deploys.toReversed().filter((of) => steps.get(of.service) === `${of.previous}\n${of.version}`).map((of) => [of.service, of]));
 }
 
 export const perPod = (answer: OverviewAnswer, at: number): number | null =>

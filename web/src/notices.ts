@@ -1,9 +1,9 @@
 import { epoch, type Basis, type Side } from "./api/answers.ts";
 import { percent, plural } from "./numbers.ts";
-import { allSamples, rates, share } from "./quality.ts";
+import { allSamples } from "./quality.ts";
 import { ago, clock, instant, zoned, type Range } from "./times.ts";
 
-/** What a reader must know before trusting a picture or a comparison: one sentence each. */
+/** What a reader must know before trusting a picture: one sentence each. What sets two sides apart, a verdict's checks say. */
 export function notices(sides: readonly Side[], names: readonly string[], basis: Basis): string[] {
   const said: string[] = [];
   if (basis.unreadable_segments) {
@@ -17,19 +17,12 @@ export function notices(sides: readonly Side[], names: readonly string[], basis:
     said.push(`Coarse: ${plural(byDay.windows, "window")} from ${clock(byDay.from)} to ${clock(byDay.until)} are kept added up by the day. A day belongs to a range in which it began, and its pods and nodes cannot be told apart.`);
   }
   const mixed = (what: string, pick: (side: Side) => readonly string[], why: string) => {
-    const own = sides.map((side) => [...pick(side)].sort().join(", "));
-    const apart = new Set(own.filter((words) => words !== ""));
-    const all = new Set(sides.flatMap((side) => [...pick(side)]));
-    if (apart.size > 1) said.push(`A and B were taken with different ${what} (A ${own[0]}; B ${own[1]}): ${why}`);
-    else if (all.size > 1) said.push(`Taken with different ${what} (${[...apart].join()}): ${why}`);
+    if (sides.some((side) => pick(side).length > 1)) said.push(`Taken with different ${what} (${[...new Set(sides.flatMap(pick))].sort().join(", ")}): ${why}`);
   };
   mixed("samplers", (side) => side.samplers, "frame names can differ between them.");
   mixed("sampling modes", (side) => side.modes, "they see waiting threads, and hold the process up, differently.");
   mixed("readers", (side) => side.quality.readers, "doubt a difference that begins with the reader.");
   mixed("Python versions", (side) => side.pythons, "the standard library's frames can differ.");
-  if (new Set(sides.flatMap((side) => (side.windows > 0 ? [rates(side.periods_us)] : []))).size > 1) {
-    said.push(`A and B were sampled at different rates (A ${rates(sides[0].periods_us)}; B ${rates(sides[1].periods_us)}): time is samples × period, so sums stay right; the slower side is noisier.`);
-  }
   sides.forEach((side, at) => {
     const who = sides.length > 1 ? `${names[at]}: ` : "";
     if (side.modes.includes("nonblocking")) said.push(`${who}stacks may be wrong. They were read while the program ran (mode nonblocking), and nothing tells which of them mix two moments.`);
@@ -41,16 +34,6 @@ export function notices(sides: readonly Side[], names: readonly string[], basis:
     }
     if (sides.length > 1 && side.pods === 0) said.push(`${who}no windows in this range: nothing can be compared.`);
   });
-  if (sides.length === 2 && sides.every((side) => side.pods > 0)) {
-    const [a, b] = sides;
-    const [inA, inB] = [a.quality.coverage, b.quality.coverage];
-    if (inA !== null && inB !== null && Math.abs(inA - inB) > 0.1) {
-      said.push(`Ticks gave stacks in ${share(inA)} of A's time and ${share(inB)} of B's: rates allow for it, but what was missed may differ from what was seen.`);
-    }
-    if (a.pods !== b.pods) said.push(`A watched ${a.pods} pods, B ${b.pods}; rates are per pod-second.`);
-    const few = sides.flatMap((side, at) => (side.samples > 0 && side.samples < 1000 ? [`${names[at]} has only ${plural(side.samples, "sample")}`] : []));
-    if (few.length > 0) said.push(`${few.join(", ")}: small differences cannot be told from chance.`);
-  }
   return said;
 }
 

@@ -41,6 +41,8 @@ export interface Place {
   readonly colour: ColourBy;
   /** Whether changes within the noise are left out. */
   readonly sig: boolean;
+  /** Whether a comparison shows what is beyond counting noise instead of what is outside noise. */
+  readonly raw: boolean;
   /** Only samples whose stacks are so many frames deep, both included. */
   readonly depth_from: string;
   readonly depth_until: string;
@@ -63,7 +65,7 @@ export interface Place {
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
   a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 

@@ -7,6 +7,10 @@ export interface Words {
   readonly keys: readonly (readonly [string, string])[];
   /** How to read the numbers. */
   readonly numbers: readonly (readonly [string, string])[];
+  /** Where to read on: below the prefix, its name, and what to say of it. */
+  readonly more: readonly (readonly [string, string, string])[];
+  /** What is told where one asks for it. */
+  readonly aside: Readonly<Record<"truncated" | "version", string>>;
   /** How to profile a first service, by where it runs; `{collector}` stands for the collector's address. */
   readonly begin: Readonly<Record<string, { readonly text: string; readonly words: string }>>;
   readonly send: string;

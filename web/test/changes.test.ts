@@ -1,16 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import type { Side } from "../src/api/answers.ts";
 import { changeOf } from "../src/flame/compare.ts";
 import { changeWords } from "../src/flame/pictures.ts";
 import { percent, short, signedPercent } from "../src/numbers.ts";
-import type { ProfileType } from "../src/url.ts";
-import { verdict } from "../src/verdict.ts";
 
 interface Vectors {
   readonly changes: readonly { us: [number, number]; samples: [number, number]; divisors: number[]; direction: string; words: string; delta: number; least: number }[];
-  readonly verdicts: readonly { type: ProfileType; sides: { seconds: number; samples: number; pod_seconds: number; missing_states: string[] }[]; sentence: string }[];
   readonly numbers: readonly { value: number; short: string; percent: string; signed: string }[];
 }
 
@@ -23,12 +19,6 @@ test("a change has the direction, the noise and the words that the command line 
     assert.equal(change.direction, direction);
     assert.equal(changeWords(change), words);
     assert.ok(Math.abs(change.delta - delta) <= 1e-12 && Math.abs(change.least - least) <= 1e-12);
-  }
-});
-
-test("the whole difference is said in the sentence that the command line says", () => {
-  for (const { type, sides, sentence } of vectors.verdicts) {
-    assert.equal(verdict(sides as unknown as Side[], sides.map((side) => side.samples), type), sentence);
   }
 });
 

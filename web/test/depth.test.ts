@@ -1,26 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bandOf, dragged, pickedBy, stepped, written } from "../src/band.ts";
-import { checks, checksTitle } from "../src/comparable.ts";
-import type { Side } from "../src/api/answers.ts";
 import { cycles } from "../src/flame/cycles.ts";
-import { explain } from "../src/flame/explain.ts";
-import { changeOf } from "../src/flame/compare.ts";
 import { earlier, versionSide } from "../src/sides.ts";
 import { START } from "../src/url.ts";
-import { minutesMore } from "../src/verdict.ts";
-import { grow, numbers, randomStacks, seeds } from "./stacks.ts";
-
-const side = (changes: Partial<Side> = {}): Side => ({
-  selector: "{}", from: 0, until: 1, windows: 1, pods: 1, samples: 5000, seconds: 50, pod_seconds: 100,
-  states: { idle: 0, running: 0, gil: 5000 }, idle_share: 0, target_cpu_seconds: 0, truncated_samples: 0,
-  modes: ["gil"], samplers: ["sidelight 0.1.0"], pythons: ["3.11.7"], missing_states: [], periods_us: [10_000],
-  quality: {
-    readers: ["own"], coverage: 1, failed_share: 0, errors: {}, stops: 400, stopped_seconds: 0.06, stopped_share: 0.0006,
-    longest_stop_seconds: 0.0003, other_samples: 0, paused_seconds: 0, reduced: [],
-  },
-  ...changes,
-});
+import { numbers, seeds } from "./stacks.ts";
 
 test("a band of depths is read from an address, whichever end comes first, and is open at an end left out", () => {
   const band = (depth_from: string, depth_until: string) => bandOf({ depth_from, depth_until }, 90);
@@ -100,70 +84,6 @@ test("what repeats is folded into the shortest cycle that says it", () => {
   assert.equal(told("abc"), "abc×1");
   const deep = cycles(Array.from({ length: 20_000 }, (_, at) => `f${at % 7}`));
   assert.deepEqual(deep.map(({ frames, times }) => [frames.length, times]), [[7, 2857], [1, 1]]);
-});
-
-test("own differences add up to the whole, and reasons are the largest of them that go its way", () => {
-  for (const seed of seeds(300)) {
-    const stacks = randomStacks(seed, 2);
-    const podSeconds = [1 + (seed % 3), 1 + (seed % 2)];
-    const { reasons, share } = explain(grow(stacks, 2), podSeconds);
-    const own = new Map<string, number[]>();
-    for (const { path, us } of stacks) {
-      const known = own.get(path.at(-1) as string) ?? [0, 0];
-      own.set(path.at(-1) as string, known.map((sum, at) => sum + us[at]));
-    }
-    const divisor = podSeconds.map((seconds) => seconds * 1e6);
-    const changed = (us: readonly number[]) => changeOf([us[0], us[1]], [us[0] / 1000, us[1] / 1000], divisor);
-    const whole = changed(stacks.reduce((sum, { us }) => [sum[0] + us[0], sum[1] + us[1]], [0, 0]));
-    const all = [...own.values()].reduce((sum, us) => sum + changed(us).delta, 0);
-    assert.ok(Math.abs(all - whole.delta) < 1e-9);
-    assert.ok(reasons.length <= 5);
-    for (const { name, change } of reasons) {
-      assert.deepEqual(change, changed(own.get(name) as number[]));
-      assert.notEqual(change.direction, "same");
-      if (whole.direction !== "same") assert.equal(change.delta > 0, whole.delta > 0);
-    }
-    if (whole.direction === "same") assert.equal(share, null);
-    else {
-      const told = reasons.reduce((sum, { change }) => sum + change.delta, 0) / whole.delta;
-      assert.ok(share !== null && Math.abs(share - told) < 1e-9);
-      const others = [...own].filter(([name]) => !reasons.some((reason) => reason.name === name)).map(([, us]) => changed(us))
-        .filter(({ direction, delta }) => direction !== "same" && delta > 0 === whole.delta > 0);
-      assert.ok(reasons.length === 5 || share >= 0.8 || others.length === 0);
-      assert.ok(others.every(({ delta }) => Math.abs(delta) <= Math.abs(reasons.at(-1)?.change.delta ?? Infinity) + 1e-12));
-    }
-  }
-});
-
-test("frames that stand for others explain nothing", () => {
-  const stacks = [{ path: ["main", "(other)"], us: [0, 900_000] }, { path: ["main", "work (a.py)"], us: [0, 100_000] }];
-  const { reasons, share } = explain(grow(stacks, 2), [1, 1]);
-  assert.deepEqual(reasons.map(({ name }) => name), ["work (a.py)"]);
-  assert.equal(share?.toFixed(2), "0.10");
-});
-
-test("every check is listed whether the sides are alike or not", () => {
-  const alike = checks([side(), side()]);
-  assert.deepEqual(alike.map(({ name }) => name), ["mode", "rate", "sampler", "reader", "states", "Python", "truncation", "pods", "coverage", "load"]);
-  assert.deepEqual([...new Set(alike.map(({ alike: ok }) => ok))], [true, null]);
-  assert.equal(checksTitle(alike), "The sides were taken alike; not known: load");
-  const other = side({
-    modes: ["blocking"], pythons: ["3.12.1"], samplers: [], pods: 4, truncated_samples: 500, missing_states: ["gil"], periods_us: [20_000],
-    quality: { ...side().quality, coverage: 0.5, readers: ["py-spy"] },
-  });
-  const apart = checks([side(), other]);
-  assert.equal(checksTitle(apart), "The sides differ in mode, rate, reader, states, Python, truncation, pods, coverage; not known: sampler, load");
-  assert.match(apart[0].text, /^A gil, B blocking: /);
-  assert.equal(apart[2].text, "not told by B");
-});
-
-test("few samples say how many more minutes are needed", () => {
-  const few = (seconds: number, samples: number) => [side({ seconds, samples, pod_seconds: 100 }), side({ seconds, samples, pod_seconds: 100 })];
-  assert.equal(minutesMore(few(50, 5000), [5000, 5000]), 0);
-  // 100 samples a side: twice √200 of 100 is 28 %, 32 times the samples for 5 %, 31 more times 100 s.
-  assert.equal(minutesMore(few(1, 100), [100, 100]), 52);
-  assert.equal(minutesMore(few(0, 0), [0, 0]), null);
-  assert.equal(minutesMore([side({ pod_seconds: 0, pods: 0 }), side()], [0, 5000]), null);
 });
 
 test("a version that ran before the page's range is taken when it ran", () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Deploy } from "../src/api/deploys.ts";
 import type { OverviewAnswer, OfVersions } from "../src/api/grids.ts";
-import { asked, asking, called, drift, inView, laidOut, namesMatchers, perPod, sorted, trendStep } from "../src/fleet.ts";
+import { asked, asking, called, drift, inView, laidOut, latest, namesMatchers, perPod, sorted, trendStep } from "../src/fleet.ts";
 import { changeOf } from "../src/flame/compare.ts";
 import { bars, deployed } from "../src/charts/sparkline.tsx";
 import { numbers, seeds } from "./stacks.ts";
@@ -126,4 +127,14 @@ test("a marker stands where a version after the first was first seen", () => {
   const versions = [{ version: "1", first_seen: 0, last_seen: 50 }, { version: "2", first_seen: 50, last_seen: 99 }, { version: "3", first_seen: 900, last_seen: 999 }];
   const trend = { start: [0, 20, 40, 60, 80], step: 20, value: [1, 1, 1, 1, 1], versions };
   assert.deepEqual(deployed(trend).map(({ version, x }) => [version, x]), [["2", 0.5], ["3", 1]]);
+});
+
+test("of a service stands the newest deploy that is the step to the current version", () => {
+  const deploy = (id: string, service: string, previous: string, version: string) => ({ id, service, previous, version }) as unknown as Deploy;
+  const answer = overview(3, { current: of(3, { version: ["2", "2", "2"] }), previous: of(3, { version: ["1", "1", null] }) });
+  const found = latest(answer, [
+    deploy("newest", "s000", "1", "2"), deploy("older", "s000", "1", "2"), deploy("other step", "s001", "2", "3"),
+    deploy("none before", "s002", "1", "2"), deploy("not listed", "s003", "1", "2"),
+  ]);
+  assert.deepEqual([...found].map(([service, { id }]) => [service, id]), [["s000", "newest"]]);
 });

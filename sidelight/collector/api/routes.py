@@ -356,7 +356,7 @@ class _Api:
         if wanted == "html":
             page, apart = self._offline(), states and kind is ProfileType.WALL
             drawing = partial(html, kind=kind, pick=pick, lines=lines, states=apart, template=page)
-            return partial(drawing, nodes=nodes, most=limits.max_nodes)
+            return partial(drawing, nodes=nodes, most=limits.max_nodes, wanted=given.wanted())
         if wanted == "folded":
             of = partial(folded, kind=kind, pick=pick, lines=lines, most=most)
             return partial(of, states=states, says=says)

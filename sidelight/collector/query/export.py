@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ from sidelight.collector.query.frames import STATES_OF, Weights, rows, weigh
 from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.scan import sums
+from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.windows import Question, Windows, choose, choose_all
 from sidelight.collector.store.tables import STATES
 from sidelight.stacks.about import About, AboutSide
@@ -186,9 +188,12 @@ def html(
     states: bool,
     pick: Pick,
     template: Template,
+    wanted: Wanted,
 ) -> Exported:
-    """A page with the flame graph or the comparison in it; with `states` it can tell them apart."""
-    answer = flame(reading, sides, kind, lines=lines, nodes=nodes, most=most, states=states, pick=pick)
+    """A page with the flame graph, or the comparison and its verdict; with `states` it tells them apart."""
+    judged = wanted if len(sides) > 1 else None
+    drawing = partial(flame, reading, sides, kind, lines=lines, nodes=nodes, most=most)
+    answer = drawing(states=states, pick=pick, wanted=judged)
     numbers = [_about_side(question, told) for question, told in zip(sides, answer["sides"], strict=True)]
     about = About(name, kind.value, EXPORTER, numbers, _said(pick))
     profile = json.dumps({"about": about.told(), "flame": answer}, separators=(",", ":")).encode()

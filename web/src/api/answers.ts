@@ -1,5 +1,7 @@
 /** The collector's answers, as /api/v1/openapi describes them. Times are RFC 3339 or epoch seconds as noted. */
 
+import type { Verdict } from "./verdict.ts";
+
 export interface Basis {
   readonly windows: number;
   readonly pods: number;
@@ -112,6 +114,9 @@ export interface FlameAnswer {
   })[];
   readonly pruned: { readonly nodes: number; readonly limit: number | null };
   readonly basis: Basis;
+  /** Of two sides: what was found of them, and of each node whether it is outside noise. Absent where nobody looked. */
+  readonly verdict?: Verdict | null;
+  readonly changed?: readonly number[];
 }
 
 export interface LinesSide extends Side {

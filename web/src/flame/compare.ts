@@ -49,7 +49,12 @@ export function changeOf(us: readonly [number, number], samples: readonly [numbe
 
 function directionOf(us: readonly [number, number], divisor: readonly number[], delta: number, least: number): Direction {
   if (divisor[0] <= 0 || divisor[1] <= 0) return "unknown";
-  if (Math.abs(delta) <= least) return "same";
+  return Math.abs(delta) <= least ? "same" : wayOf(us, delta);
+}
+
+/** Which way a difference goes, however small it is. */
+export function wayOf(us: readonly [number, number], delta: number): Direction {
+  if (delta === 0) return "same";
   if (us[0] === 0) return "new";
   if (us[1] === 0) return "gone";
   return delta > 0 ? "more" : "less";

@@ -1,5 +1,6 @@
 import { collapseRecursion } from "./collapse.ts";
 import { changeOf, divisors, meanOf, type Change, type Norm } from "./compare.ts";
+import { nodeSettled, type Judged } from "./judged.ts";
 import { invert } from "./invert.ts";
 import { shapeOf, totals, type Column, type Shape, type States, type Tree } from "./tree.ts";
 import { narrow, statesOf, widen } from "./widen.ts";
@@ -9,6 +10,8 @@ export interface Lens {
   readonly invert: boolean;
   readonly collapse: boolean;
   readonly norm: Norm;
+  /** What is outside noise; without it, what is beyond counting noise counts as changed. */
+  readonly judged?: Judged | null;
 }
 
 /** A tree with everything that drawing, tables and tooltips add up from it. */
@@ -23,6 +26,7 @@ export interface Reading {
   readonly divisor: readonly number[];
   /** By side, if the tree has them: microseconds by state, callees included. */
   readonly states?: readonly States[];
+  readonly judged?: Judged | null;
 }
 
 export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Reading {
@@ -31,11 +35,13 @@ export function read(tree: Tree, podSeconds: readonly number[], lens: Lens): Rea
   const wide = widen(tree);
   const folded = lens.collapse ? collapseRecursion(wide) : wide;
   const turned = lens.invert ? invert(folded, meanOf(folded.self.slice(0, sides), divisor)) : folded;
-  return added({ ...narrow(turned, sides), by: tree.by }, divisor, turned.self);
+  return added({ ...narrow(turned, sides), by: tree.by }, divisor, lens.judged, turned.self);
 }
 
 /** A tree that is shown as it is, with what follows from it. `columns` are its sides' own time and its states'. */
-export function added(tree: Tree, divisor: readonly number[], columns: readonly Float64Array[] = widen(tree).self): Reading {
+export function added(
+  tree: Tree, divisor: readonly number[], judged: Judged | null = null, columns: readonly Float64Array[] = widen(tree).self,
+): Reading {
   const sides = tree.self.length;
   const shape = shapeOf(tree.level, columns[0]);
   const all = columns.map((self, at) => (at === 0 ? shape.total : totals(tree.level, self)));
@@ -49,14 +55,17 @@ export function added(tree: Tree, divisor: readonly number[], columns: readonly 
     get samples() { return (samples ??= tree.samples.map((self) => totals(tree.level, self))); },
     total: meanOf(us, divisor),
     divisor,
+    judged,
     ...(all.length > sides && { states: statesOf(all, sides) }),
   };
 }
 
 /** The change of one node, callees included. */
 export function changeAt(reading: Reading, node: number): Change {
-  const { us, samples, divisor } = reading;
-  return changeOf([us[0][node], us[1][node]], [samples[0][node], samples[1][node]], divisor);
+  const { us, samples, divisor, judged, tree } = reading;
+  const pair = [us[0][node], us[1][node]] as const;
+  const change = changeOf(pair, [samples[0][node], samples[1][node]], divisor);
+  return judged ? nodeSettled(judged, tree, node, pair, change) : change;
 }
 
 /** Marks the nodes whose change is new, gone, or at least half or twice, so that narrow ones stay visible. */

@@ -1,12 +1,13 @@
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
-import { sum } from "../flame/reading.ts";
-import { treeOf } from "../flame/tree.ts";
+import { normWords } from "../norms.ts";
 import { notices } from "../notices.ts";
 import { count } from "../numbers.ts";
-import { BasisLine, Notices, Segments } from "../parts/basics.tsx";
+import { BasisLine, Notices, Segments, Toggle } from "../parts/basics.tsx";
+import { Changes } from "../parts/changes.tsx";
 import { Copying } from "../parts/copying.tsx";
+import { Checks, Finding } from "../parts/finding.tsx";
 import { Lensed } from "../parts/lensed.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { apart } from "../selectors.ts";
@@ -14,7 +15,6 @@ import { drawn } from "../signals.ts";
 import { theme } from "../theme.ts";
 import { rangeName } from "../times.ts";
 import type { ProfileType, ViewName } from "../url.ts";
-import { normWords, verdict } from "../verdict.ts";
 import { keys } from "../words.json";
 import { begin, change, followHistory, place } from "./location.ts";
 import "../styles/tokens.css";
@@ -43,9 +43,9 @@ async function carried(): Promise<Carried> {
 }
 
 function Page({ about, flame }: Carried) {
-  const { norm, view } = place.value;
+  const { norm, view, raw } = place.value;
   const two = flame.sides.length === 2;
-  const samples = useMemo(() => treeOf(flame).samples.map(sum), []);
+  const verdict = two ? (flame.verdict ?? null) : null;
   const shown = theme.value;
   useEffect(() => void (document.documentElement.dataset.theme = shown), [shown]);
   const names = useMemo(() => apart(about.sides.map((side) => side.query)).map((own, at) => `${"AB"[at]} ${own.slice(0, 60)}`), []);
@@ -61,7 +61,7 @@ function Page({ about, flame }: Carried) {
       </header>
       <main id="main">
         <h1><bdi>{about.title}</bdi></h1>
-        {two && <p class="verdict">{verdict(flame.sides, samples, about.type)}</p>}
+        {two && <Finding verdict={verdict} apart />}
         {about.sides.map((side, at) => (
           <div key={at} class="origin">
             {two && <span class={`side side-${at === 0 ? "a" : "b"}`}>{"AB"[at]}</span>}
@@ -71,17 +71,19 @@ function Page({ about, flame }: Carried) {
             {flame.sides[at].pods > 0 && <QualityLine of={flame.sides[at]} />}
           </div>
         ))}
-        <Notices said={notices(flame.sides, two ? ["A", "B"] : [""], flame.basis)} />
+        <Notices said={verdict ? notices([], [], flame.basis) : notices(flame.sides, two ? ["A", "B"] : [""], flame.basis)} />
+        {verdict && <Checks checks={verdict.checks} />}
         {flame.pruned.nodes > 0 && <p class="notices single">{count(flame.pruned.nodes)} of the smallest call paths are summed into <code>(other)</code>; totals are exact.</p>}
         <div class="viewbar">
           <Segments<ViewName> label="View" value={view === "sides" && !two ? "flame" : view} choose={(next) => change({ view: next })}
             options={two ? [["flame", "Differential"], ["sides", "Side by side"], ...LISTS] : [["flame", "Flame graph"], ...LISTS]} />
           {two && <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
+          {verdict && <Toggle on={raw} title="All that is beyond counting noise" flip={() => change({ raw: !raw })}>Raw differences</Toggle>}
           {two && <span class="quiet norm">{normWords(norm, view)}</span>}
         </div>
-        {samples.every((all) => all === 0)
+        {flame.sides.every(({ samples }) => samples === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : <Lensed answer={flame} names={two ? names : [""]} />}
+          : <Lensed answer={flame} names={two ? names : [""]} below={() => verdict && verdict.functions.function.length > 0 && <Changes verdict={verdict} />} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
           <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>

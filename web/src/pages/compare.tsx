@@ -1,10 +1,8 @@
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { compareAsked } from "../ahead.ts";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { FlameAnswer } from "../api/answers.ts";
-import { sum } from "../flame/reading.ts";
-import { treeOf } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { Link, Notices, Segments, Show, Toggle } from "../parts/basics.tsx";
@@ -19,7 +17,7 @@ import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
 import { sideName } from "../selectors.ts";
 import { onPage, type ViewName } from "../url.ts";
-import { normWords } from "../verdict.ts";
+import { normWords } from "../norms.ts";
 import { TwoVersions } from "./twoversions.tsx";
 
 export function Compare({ turn }: { turn: number }) {
@@ -50,29 +48,30 @@ function Compared({ turn }: { turn: number }) {
 
 /** `current` is false while the answer is still the one before, so nothing here may name the new sides. */
 function Difference({ answer, current }: { answer: FlameAnswer; current: boolean }) {
-  const { invert, norm, view, a, b, type, sig } = place.value;
+  const { invert, norm, view, a, b, type, sig, raw } = place.value;
   const names = current ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
-  const tree = useMemo(() => treeOf(answer), [answer]);
-  const samples = useMemo(() => tree.samples.map(sum), [tree]);
-  const unwatched = answer.sides.some((side) => side.pods === 0);
+  const verdict = answer.verdict ?? null;
+  const refused = verdict?.direction === "incomparable";
   return (
     <>
-      {current ? <Finding answer={answer} tree={tree} samples={samples} /> : <p class="verdict">Loading the comparison…</p>}
-      <Notices said={notices(answer.sides, ["A", "B"], answer.basis)} />
-      {current && !unwatched && <Checks answer={answer} />}
+      <Finding verdict={current ? verdict : undefined} />
+      <Notices said={verdict ? notices([], [], answer.basis) : notices(answer.sides, ["A", "B"], answer.basis)} />
+      {current && verdict && <Checks checks={verdict.checks} />}
       <BandChip />
       <div class="viewbar">
         <Segments<ViewName> label="View" value={view} choose={(next) => change({ view: next })}
           options={[["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
         <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })}
           options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />
-        <Toggle on={sig} title="Leave out what is within counting noise: rows of tables; frames turn grey" flip={() => change({ sig: !sig })}>Only significant</Toggle>
+        <Toggle on={sig} title="Leave out what is within noise: rows of tables; frames turn grey" flip={() => change({ sig: !sig })}>Only significant</Toggle>
+        {verdict && <Toggle on={raw} title="All that is beyond counting noise, though pods and times may differ by as much anyway" flip={() => change({ raw: !raw })}>Raw differences</Toggle>}
         <span class="quiet norm">{normWords(norm, view)}</span>
       </div>
+      {refused && !raw && <p class="notices single">Nothing is coloured, because the sides cannot be compared. <button type="button" onClick={() => change({ raw: true })}>Show raw differences</button></p>}
       <Pruned pruned={answer.pruned} />
-      {samples.every((count) => count === 0)
+      {answer.sides.every(({ samples }) => samples === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : <Lensed answer={answer} names={names} below={(reading) => !invert && !unwatched && <Changes reading={reading} />} />}
+        : <Lensed answer={answer} names={names} below={() => verdict && verdict.functions.function.length > 0 && !invert && <Changes verdict={verdict} />} />}
     </>
   );
 }

@@ -2,20 +2,24 @@ import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { DepthAnswer, DepthSide, TimelineAnswer } from "../api/answers.ts";
+import type { Verdict } from "../api/verdict.ts";
 import { bandOf, pickedBy, written, type Band } from "../band.ts";
 import { binsOf, Ecdf, Histogram } from "../charts/depthcharts.tsx";
+import { gapSentence } from "../distribution.ts";
 import { focusName } from "../flame/focus.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
-import { count, percent, short } from "../numbers.ts";
+import { count, percent, short, sure } from "../numbers.ts";
 import { Anatomy } from "../parts/anatomy.tsx";
 import { BasisLine, Link, Notices, Show } from "../parts/basics.tsx";
 import { Brush } from "../parts/brush.tsx";
+import { Delta } from "../parts/changes.tsx";
 import { DepthBand } from "../parts/depthband.tsx";
 import { DepthScope } from "../parts/depthscope.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
+import { Checks } from "../parts/finding.tsx";
 import { treeAsked } from "../parts/lensed.tsx";
 import { QualityLine } from "../parts/quality.tsx";
 import { rangeOf } from "../parts/range.tsx";
@@ -25,7 +29,6 @@ import { allSamples } from "../quality.ts";
 import { selectorOf, sideName } from "../selectors.ts";
 import { comparison, usualSides } from "../sides.ts";
 import { onPage } from "../url.ts";
-import { gapSentence } from "../verdict.ts";
 
 /** How deep the stacks of samples are: of one profile, or of two sides. */
 export function Depth({ turn }: { turn: number }) {
@@ -38,6 +41,8 @@ export function Depth({ turn }: { turn: number }) {
   const question = ["depth", whole] as const;
   const asked = useAnswer<DepthAnswer>(apiUrl(...question));
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { query: selectorOf(here.service, ""), ...range, type: "wall" }));
+  // After what it is about, which is there sooner.
+  const judged = useAnswer<{ readonly verdict: Verdict }>(two && asked.current ? apiUrl("verdict", whole) : null);
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   const usual = usualSides(timeline.answer?.versions ?? []);
   return (
@@ -54,7 +59,7 @@ export function Depth({ turn }: { turn: number }) {
       <DepthScope asked={scope} />
       <Show asked={asked} what="stack depths">
         {(answer) => (answer.sides.some((side) => side.depth.length > 0)
-          ? <Distribution answer={answer} current={asked.current} url={apiUrl(two ? "compare" : "flamegraph", { ...whole, ...depths, ...treeAsked(here) })} parts={whole} />
+          ? <Distribution answer={answer} current={asked.current} url={apiUrl(two ? "compare" : "flamegraph", { ...whole, ...depths, ...treeAsked(here) })} parts={whole} verdict={judged.current ? judged.answer?.verdict : undefined} />
           : fn !== "" || focus !== "" ? <NoneSuch fn={fn} focus={focus} /> : <Nothing what={here.type} />)}
       </Show>
     </>
@@ -73,7 +78,9 @@ function NoneSuch({ fn, focus }: { fn: string; focus: string }) {
 }
 
 /** `current` is false while the answer is still the one before, so nothing here may name the new sides. */
-function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; current: boolean; url: string; parts: Record<string, string> }) {
+function Distribution({ answer, current, url, parts, verdict }: {
+  answer: DepthAnswer; current: boolean; url: string; parts: Record<string, string>; verdict: Verdict | undefined;
+}) {
   const { a, b } = place.value;
   const { sides, largest_gap: gap } = answer;
   const two = sides.length === 2;
@@ -88,6 +95,7 @@ function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; cu
   const brush = { deepest, band: chosen, draft: draw, pick };
   const chart = { sides: depths, names, deepest, band };
   const summary = sides.map((side, at) => `${names[at]}: mean ${short(side.mean ?? 0)}, median ${side.p50 ?? 0}, 95th percentile ${side.p95 ?? 0}, deepest ${side.max ?? 0}`).join("; ");
+  const shifts = current ? verdict?.depth : null;
   const gapWords = gap && two ? gapSentence(depths, gap.depth) : "";
   return (
     <>
@@ -95,6 +103,8 @@ function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; cu
       {!two && <BasisLine basis={sides[0]} sampled={sides[0].seconds} />}
       {!two && <QualityLine of={sides[0]} />}
       {gapWords !== "" && <p class="verdict">{current ? gapWords : "Loading stack depths…"}</p>}
+      {shifts && <p class="quiet">Its {sure(verdict?.method.level ?? 0)} is {percent(shifts.gap.low)} to {percent(shifts.gap.high)}.</p>}
+      {verdict && <Checks checks={verdict.checks} />}
       <div class="charts">
         <figure class="card"><figcaption>Histogram <Key two={two} names={names} /></figcaption>
           <Brush name="Histogram of stack depth" {...binsOf(deepest)} {...brush}><Histogram {...chart} summary={`Histogram of stack depth. ${summary}.`} /></Brush></figure>
@@ -105,6 +115,7 @@ function Distribution({ answer, current, url, parts }: { answer: DepthAnswer; cu
       </div>
       <Table label="Depth numbers" looks="depths" heads={["Side", "#mean", "#p50", "#p95", "#p99", "#max", "#truncated", "#samples"]}>
         {sides.map((side, at) => <Numbers key={names[at]} side={side} name={names[at]} />)}
+        {shifts && <tr><th scope="row">B − A, {sure(verdict?.method.level ?? 0)}</th>{(["mean", "p50", "p95", "p99"] as const).map((name) => <td key={name} class="number"><Delta of={shifts[name]} write={(value) => value.toFixed(1)} /></td>)}</tr>}
       </Table>
       {two && <Tail sides={sides} />}
       <DepthBand band={chosen} sides={sides} names={names} deepest={deepest} pick={pick} url={url} />

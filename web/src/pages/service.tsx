@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { FlameAnswer, Side, TimelineAnswer } from "../api/answers.ts";
@@ -8,6 +8,7 @@ import { notices, stale } from "../notices.ts";
 import { percent, plural, seconds } from "../numbers.ts";
 import { Link, Notices, Segments, Show } from "../parts/basics.tsx";
 import { BandChip } from "../parts/depthband.tsx";
+import { Deploys } from "../parts/deploys.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Exports, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
@@ -21,6 +22,7 @@ import { allSamples, rates } from "../quality.ts";
 import { selectorOf } from "../selectors.ts";
 import { usualSides } from "../sides.ts";
 import { onPage, type ViewName } from "../url.ts";
+import { useWords, type Words } from "../words.ts";
 
 export function Service({ turn }: { turn: number }) {
   const here = place.value;
@@ -44,6 +46,7 @@ export function Service({ turn }: { turn: number }) {
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
       <Pods service={here.service} turn={turn} />
+      <Deploys service={here.service} turn={turn} />
       {flame.failure?.kind !== "final" && <Show asked={timeline} what="the timeline">
         {(answer) => answer.basis.samples > 0 && (
           <>
@@ -104,10 +107,7 @@ function Stands({ on: side }: { on: Side }) {
       {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
       {cut > 0 && (
         <> · {percent(cut / Math.max(allSamples(side.states), cut))} truncated stacks
-          <details class="why"><summary>why?</summary>
-            <p>These stacks were deeper than the sidecar reads and lost their middle, where they carry a <code>(truncated)</code> frame: their callers and
-              their ends are right. Start the sidecar with a higher <code>--max-depth</code> (or <code>SIDELIGHT_MAX_DEPTH</code>; at most 4096), or look for a recursion that should not be so deep.</p>
-          </details>
+          <Aside ask="why?" about="truncated" />
         </>
       )}
     </div>
@@ -126,10 +126,15 @@ function NoVersion() {
   return (
     <div class="notices single">
       These windows carry no version, so deployments cannot be told apart. Start the sidecar with <code>--version</code>, for example the image tag.
-      <details class="why"><summary>how?</summary>
-        <p>On a command line: <code>sidelight sidecar … --version 2026.11.2</code>. In a pod: <code>SIDELIGHT_VERSION</code> in the sidecar's environment; the chart's
-          template takes it as <code>"version" .Values.image.tag</code>. What arrives from then on carries it; what is stored stays as it is.</p>
-      </details>
+      <Aside ask="how?" about="version" />
     </div>
   );
 }
+
+/** What few ask, told when they do. */
+function Aside({ ask, about }: { ask: string; about: keyof Words["aside"] }) {
+  const [asked, be] = useState(false);
+  return <details class="why" onToggle={() => be(true)}><summary>{ask}</summary>{asked && <Told about={about} />}</details>;
+}
+
+const Told = ({ about }: { about: keyof Words["aside"] }) => <Show asked={useWords()} what="the words">{({ aside }) => <p>{aside[about]}</p>}</Show>;

@@ -2,8 +2,9 @@ import { useEffect, useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
 import { apiUrl } from "../api/ask.ts";
 import type { ValuesAnswer } from "../api/answers.ts";
+import type { DeploysAnswer } from "../api/deploys.ts";
 import type { OverviewAnswer } from "../api/grids.ts";
-import { asked as value, asking, called, drift, sorted, STALE_SECONDS } from "../fleet.ts";
+import { asked as value, asking, called, drift, latest, sorted, STALE_SECONDS } from "../fleet.ts";
 import { change, place } from "../location.ts";
 import { notices } from "../notices.ts";
 import { count, plural } from "../numbers.ts";
@@ -41,6 +42,9 @@ function List({ answer, range, turn }: { answer: OverviewAnswer; range: Range; t
   const { q, sort, query } = place.value;
   const key = sort || "-cores";
   const lower = useMemo(() => answer.service.map((name) => name.toLowerCase()), [answer]);
+  const found = useAnswer<DeploysAnswer>(apiUrl("deploys", { limit: "500" }));
+  useEffect(() => { if (turn > 0) found.again(); }, [turn]);
+  const deploys = useMemo(() => latest(answer, found.answer?.deploys ?? []), [answer, found.answer]);
   const drifts = useMemo(() => answer.service.map((_, at) => drift(answer, at)), [answer]);
   const all = useMemo(() => sorted(answer, key, drifts), [answer, key]);
   const order = useMemo(() => called(all, lower, q), [all, q]);
@@ -64,7 +68,7 @@ function List({ answer, range, turn }: { answer: OverviewAnswer; range: Range; t
         <span class="gap" />
         <BasisLine basis={answer.basis} />
       </div>
-      {order.length > 0 && <ServiceTable answer={answer} order={order} drifts={drifts} sorted={key} range={range} />}
+      {order.length > 0 && <ServiceTable answer={answer} order={order} drifts={drifts} deploys={deploys} sorted={key} range={range} />}
       {order.length === 0 && answer.service.length > 0 && (
         <p>No service is called like “<bdi>{q}</bdi>”. <button type="button" onClick={() => change({ q: "" }, "replace")}>Show all</button></p>
       )}

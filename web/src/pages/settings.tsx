@@ -34,11 +34,9 @@ export function Settings() {
         </section>
         <section class="card" aria-labelledby="more">
           <h2 id="more">More</h2>
-          <ul>
-            <li><a href={`${PREFIX}api/v1/openapi.json`}>The API's description</a> (OpenAPI): all that is shown here can be asked with curl</li>
-            <li>The documentation comes with the source, in its folder <code>docs</code>: <code>web.md</code> (these pages), <code>sidecar.md</code>, <code>collector.md</code>, <code>operations.md</code>, <code>api.md</code></li>
-            <li><a href={`${PREFIX}assets/licences.txt`}>Licences of what these pages are made of</a>; Sidelight itself is under Apache-2.0</li>
-          </ul>
+          <Show asked={useWords()} what="the words">{({ more }) => (
+            <ul>{more.map(([to, name, rest]) => <li key={rest}>{to !== "" && <a href={PREFIX + to}>{name}</a>}{rest}</li>)}</ul>
+          )}</Show>
         </section>
       </div>
     </>

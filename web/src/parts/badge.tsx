@@ -1,6 +1,4 @@
-import type { Change } from "../flame/compare.ts";
-
 /** Says that only one side has it. */
-export function Badge({ of: { direction } }: { of: Change }) {
+export function Badge({ of: { direction } }: { of: { readonly direction: string } }) {
   return direction === "new" || direction === "gone" ? <> <span class={`badge ${direction}`}>{direction}</span></> : null;
 }

@@ -1,57 +1,51 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { changesOf } from "../flame/changes.ts";
-import { functionOf, sandwichOf } from "../flame/offers.ts";
-import { frameParts } from "../flame/packages.ts";
+import type { Effect, Effects, Verdict } from "../api/verdict.ts";
+import { frameText, isOutside } from "../flame/judged.ts";
+import { sandwichOf } from "../flame/offers.ts";
 import { normalised } from "../flame/pictures.ts";
-import type { Reading } from "../flame/reading.ts";
 import { searchable } from "../flame/search.ts";
 import { href, place } from "../location.ts";
-import { signed } from "../numbers.ts";
+import { count, interval, short, signed, sure } from "../numbers.ts";
 import { CopyButton } from "./copying.tsx";
 import { Badge } from "./badge.tsx";
 import { Link } from "./basics.tsx";
 import { Table } from "./table.tsx";
-import type { Change } from "../flame/compare.ts";
 
 const MOST = 10;
 
-/** The functions whose time changed most, under the picture: each leads on. */
-export function Changes({ reading }: { reading: Reading }) {
-  // After the picture, which is looked at first.
-  const [ready, be] = useState(false);
-  useEffect(() => be(true), []);
-  return ready ? <Rows reading={reading} /> : null;
-}
+/** A rate of a verdict: time per second that a pod was watched, or per request. */
+export const rateWords = (value: number, unit: string): string => normalised(value, 1, "rate").replace("/s", unit === "request" ? "/request" : "/s");
 
-function Rows({ reading }: { reading: Reading }) {
+/** The functions whose time changed most, with how sure that is: each leads on. */
+export function Changes({ verdict: { functions, functions_in_all: all, method: { unit, level } } }: { verdict: Verdict }) {
   const here = place.value;
-  const { norm, sig } = here;
-  const { tree, divisor } = reading;
-  const rows = useMemo(() => changesOf(reading, MOST, sig), [reading, sig]);
-  const delta = (change: Change) => (
-    <td class={`number ${change.direction}`}>
-      {change.direction === "same" ? "≈ n.s." : <>{change.delta > 0 ? "▲" : "▼"} {signed(norm === "rate" ? normalised(change.delta, 1, norm) : `${(change.delta * 100).toFixed(2)} pp`, change.delta)}</>}
+  const rows = functions.function.map((_, at) => at).filter((at) => functions.total.delta[at] !== 0 && (!here.sig || isOutside(functions.total.direction[at]))).slice(0, MOST);
+  const rate = (value: number) => rateWords(value, unit);
+  const delta = (of: Effects, at: number) => (
+    <td class={`number ${of.direction[at]}`}>
+      <Delta of={{ delta: of.delta[at], low: of.low[at], high: of.high[at], direction: of.direction[at] }} write={rate} ends={(value) => short(value * 1000)} />
     </td>
   );
   return (
     <section class="card changes" aria-label="Largest changes">
-      <div class="caption"><h2>Largest changes</h2><Link to={{ ...here, view: "table", sort: "-total", q: "" }}>All of them</Link></div>
-      {rows.length === 0 ? <p class="quiet">No function changed beyond counting noise.</p> : (
-        <Table label="Functions that changed most" heads={["Function", "#A total", "#B total", "#Δ total", "#Δ self", "~Leads to"]}>
-          {rows.map(({ name, us, total, self }) => {
-            const text = tree.names[name];
-            const { function: fn, file } = frameParts(text);
+      <div class="caption"><h2>Largest changes</h2><Link to={{ ...here, view: "table", sort: "-total", q: "" }}>All {count(all)} functions</Link></div>
+      {rows.length === 0 ? <p class="quiet">No function changed beyond noise.</p> : (
+        <Table label="Functions that changed most" heads={["Function", "#A total", "#B total", `#Δ total, ${sure(level)}`, "#Δ self", "#Pods agree", "#q", "~Leads to"]}>
+          {rows.map((at) => {
+            const [fn, file, was] = [functions.function[at], functions.file[at], functions.renamed_from[at]];
+            const text = frameText(fn, file);
             const found = { ...here, q: searchable(text), view: "flame" as const, focus: "" };
             return (
-              <tr key={name}>
+              <tr key={text}>
                 <th scope="row">
                   <Link to={found} title="Find in the graph"><bdi>{fn.slice(0, 200)}</bdi></Link> <bdi class="quiet">{file.slice(0, 200)}</bdi>
-                  <Badge of={total} />
+                  {was !== null && <span class="quiet"> was <bdi>{was.slice(0, 200)}</bdi></span>}
+                  <Badge of={{ direction: functions.total.direction[at] }} />
                 </th>
-                {us.map((value, side) => <td key={side} class="number">{normalised(value, divisor[side], norm)}</td>)}
-                {delta(total)}{delta(self)}
+                <td class="number">{rate(functions.total.a[at])}</td><td class="number">{rate(functions.total.b[at])}</td>
+                {delta(functions.total, at)}{delta(functions.self, at)}
+                <Certain of={functions.total} at={at} />
                 <td class="acts">
-                  <Link class="button" to={{ ...here, ...sandwichOf(functionOf(tree, name)) }} title="Callers and callees">sandwich</Link>{" "}
+                  <Link class="button" to={{ ...here, ...sandwichOf(text) }} title="Callers and callees">sandwich</Link>{" "}
                   <CopyButton text={() => text} what="Name">copy</CopyButton>{" "}
                   <CopyButton text={() => window.location.origin + href(found)} what="Link">link</CopyButton>
                 </td>
@@ -61,5 +55,28 @@ function Rows({ reading }: { reading: Reading }) {
         </Table>
       )}
     </section>
+  );
+}
+
+/** A difference with its sign and its interval. */
+export function Delta({ of: { delta, low, high, direction }, write, ends = write }: {
+  of: Pick<Effect, "delta" | "low" | "high" | "direction">; write: (value: number) => string; ends?: (value: number) => string;
+}) {
+  return (
+    <>
+      {isOutside(direction) ? (delta > 0 ? "▲" : "▼") : "≈"} {signed(write(delta), delta)}
+      {low !== null && high !== null && <><br /><span class="quiet">{interval(low, high, ends)}</span></>}
+    </>
+  );
+}
+
+/** How many of B's pods went the same way, and q: the part of changes this sure that is none. */
+export function Certain({ of, at }: { of: Effects; at: number }) {
+  const q = of.q[at];
+  return (
+    <>
+      <td class="number">{of.of[at] > 0 ? `${of.agree[at]} of ${of.of[at]}` : "–"}</td>
+      <td class="number">{q === null ? "–" : q < 0.001 ? "<.001" : q.toFixed(3).replace(/^0/, "")}</td>
+    </>
   );
 }

@@ -1,9 +1,9 @@
 import { useMemo, useState } from "preact/hooks";
-import { isChange } from "../flame/changes.ts";
-import type { Norm } from "../flame/compare.ts";
+import type { Change, Norm } from "../flame/compare.ts";
 import { findFocus, focusName } from "../flame/focus.ts";
+import { isOutside, settled } from "../flame/judged.ts";
 import { functionOf, linesOf, offersOf, sandwichOf } from "../flame/offers.ts";
-import { frameParts, packageOf } from "../flame/packages.ts";
+import { frameParts, packageOf, withoutLine } from "../flame/packages.ts";
 import { changeWords, normalised } from "../flame/pictures.ts";
 import { changeIn, ranked } from "../flame/ranking.ts";
 import type { Reading } from "../flame/reading.ts";
@@ -18,6 +18,7 @@ import { useKeys } from "./keys.ts";
 import { Menu } from "./menu.tsx";
 import { rowOf, useRows } from "./rows.ts";
 import { SearchBox } from "./searchbox.tsx";
+import { Certain } from "./changes.tsx";
 import { SortHeading } from "./sorting.tsx";
 
 /** The pixels of a row, as the stylesheet has it. */
@@ -39,7 +40,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
   const listed = useMemo(() => {
     const matches = matcher(q);
     return ranked(sums, tree.names, reading.divisor, key, (row) =>
-      (!matches || matches(tree.names[sums.name[row]])) && (!two || !sig || isSignificant(sums, row, reading.divisor)));
+      (!matches || matches(tree.names[sums.name[row]])) && (!two || !sig || (["total", "self"] as const).some((of) => isOutside(changeOfRow(reading, sums, row, of).direction))));
   }, [sums, q, key, sig]);
   const { box, shown, look, go } = useRows(listed.length, ROW, listed);
   const [menu, open] = useState<{ readonly name: number; readonly x: number; readonly y: number } | null>(null);
@@ -88,7 +89,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
               {owners && <SortHeading id="package" text="Package" sorted={key} />}
               {two ? (
                 <>{heading("selfa", "Self A")}{heading("selfb", "Self B")}{heading("self", "Δ self")}
-                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col">Total, in words</th></>
+                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col">Total, in words</th>{reading.judged && <><th scope="col" class="number">Pods agree</th><th scope="col" class="number">q</th></>}</>
               ) : (
                 <>{heading("self", "Self")}<th scope="col" class="number">of all</th>{heading("total", "Total")}<th scope="col" class="number">of all</th></>
               )}
@@ -101,7 +102,7 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
                 <th scope="row">
                   <div class="acting">
                     <Name text={tree.names[sums.name[row]]} pick={pick && (() => pick(functionOf(tree, sums.name[row])))} />
-                    {two && <Badge of={changeIn(sums, row, reading.divisor, "total")} />}
+                    {two && <Badge of={changeOfRow(reading, sums, row, "total")} />}
                     <span class="rowacts">
                       <Link to={{ ...place.value, ...sandwichOf(functionOf(tree, sums.name[row])) }} title="Callers and callees (s)">sandwich</Link>
                       <button type="button" class="square" aria-haspopup="menu" aria-label="More" title="More"
@@ -146,22 +147,33 @@ interface RowOf {
 }
 
 function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm: Norm }) {
-  const { divisor } = reading;
+  const { divisor, judged } = reading;
   const cell = (us: number, side: number) => <td class="number" title={microseconds(us)}>{normalised(us, divisor[side], norm)}</td>;
   const delta = (of: "self" | "total") => {
-    const by = changeIn(sums, row, divisor, of);
+    const by = changeOfRow(reading, sums, row, of);
     if (by.direction === "unknown") return <td class="number">–</td>;
     const text = norm === "rate" ? normalised(by.delta, 1, "rate") : `${(by.delta * 100).toFixed(2)} pp`;
     return <td class={`number ${by.direction}`}>{by.direction === "same" ? "≈" : by.delta > 0 ? "▲" : "▼"} {signed(text, by.delta)}</td>;
   };
+  const at = judged ? rowIn(reading, sums, row) : undefined;
   return (
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
       {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}{delta("total")}
-      <td>{changeWords(changeIn(sums, row, divisor, "total"))}</td>
+      <td>{changeWords(changeOfRow(reading, sums, row, "total"), judged ? "noise" : undefined)}</td>
+      {judged && (at === undefined ? <><td class="number">–</td><td class="number">–</td></> : <Certain of={judged.functions.total} at={at} />)}
     </>
   );
 }
 
-const isSignificant = (sums: FunctionSums, row: number, divisor: readonly number[]) =>
-  isChange(changeIn(sums, row, divisor, "total")) || isChange(changeIn(sums, row, divisor, "self"));
+const rowIn = ({ tree, judged }: Reading, sums: FunctionSums, row: number) => judged?.row.get(withoutLine(tree.names[sums.name[row]]));
+
+/** The change of a row, as far as it is outside noise: of what was not listed in the verdict, nothing was. */
+function changeOfRow(reading: Reading, sums: FunctionSums, row: number, of: "self" | "total"): Change {
+  const { judged, tree } = reading;
+  const by = changeIn(sums, row, reading.divisor, of);
+  if (!judged) return by;
+  const at = rowIn(reading, sums, row);
+  const outside = tree.by ? judged.names.has(tree.names[sums.name[row]]) : at !== undefined && isOutside(judged.functions[of].direction[at]);
+  return settled(by, [sums[of][0][row], sums[of][1][row]], outside, tree.level === judged.level);
+}

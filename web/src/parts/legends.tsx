@@ -25,7 +25,7 @@ const GROUP_TITLES: Record<LegendEntry["group"], string> = {
 
 export const CHANGES = [
   { name: "▼ half or less in B", colour: "#1f74c4" },
-  { name: "within counting noise", colour: "#c9ccd3" },
+  { name: "within noise", colour: "#c9ccd3" },
   { name: "▲ twice or more in B", colour: "#e06b00" },
   { name: "new in B", colour: "#e06b00", hatch: "new" },
   { name: "gone in B", colour: "#1f74c4", hatch: "gone" },
@@ -39,7 +39,7 @@ export function ChangeLegend() {
       <span>▲ twice or more in B</span>
       <span><span class="swatch hatch-new" aria-hidden="true" /> new in B</span>
       <span><span class="swatch hatch-gone" aria-hidden="true" /> gone in B</span>
-      <span><span class="swatch neutral" aria-hidden="true" /> within counting noise</span>
+      <span><span class="swatch neutral" aria-hidden="true" /> within noise</span>
     </p>
   );
 }

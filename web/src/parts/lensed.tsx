@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
+import type { FlameAnswer } from "../api/answers.ts";
+import { judgedBy } from "../flame/judged.ts";
 import { look } from "../flame/look.ts";
-import { read, type Reading } from "../flame/reading.ts";
+import { read } from "../flame/reading.ts";
 import { treeOf, type WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import type { Place } from "../url.ts";
@@ -18,20 +20,22 @@ export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, st
 
 /**
  * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
- * `below` stands under a flame graph and is given what it shows.
+ * `below` stands under a flame graph.
  */
 export function Lensed({ answer, names, below }: {
-  answer: Omit<WireTree, "sides"> & { readonly sides: readonly (WireTree["sides"][number] & PictureSide & { readonly pod_seconds: number })[] };
-  names: readonly string[]; below?: (reading: Reading) => ComponentChildren;
+  answer: Omit<WireTree, "sides"> & Pick<FlameAnswer, "verdict" | "changed"> & { readonly sides: readonly (WireTree["sides"][number] & PictureSide & { readonly pod_seconds: number })[] };
+  names: readonly string[]; below?: () => ComponentChildren;
 }) {
-  const { t, by, invert, collapse, view } = place.value;
+  const { t, by, invert, collapse, view, raw } = place.value;
   const norm = names.length === 1 ? "rate" : place.value.norm;
   const tree = useMemo(() => treeOf(answer), [answer]);
   const looked = useMemo(() => look(tree, t, by), [tree, t, by]);
   const inverted = invert && view !== "table" && view !== "sandwich";
+  const { verdict, changed } = answer;
+  const judged = useMemo(() => (verdict && changed && !raw ? judgedBy(tree, changed, verdict, looked.tree.by) : null), [looked, raw]);
   const reading = useMemo(
-    () => read(looked.tree, answer.sides.map((side) => side.pod_seconds), { invert: inverted, collapse, norm }),
-    [looked, inverted, collapse, norm],
+    () => read(looked.tree, answer.sides.map((side) => side.pod_seconds), { invert: inverted, collapse, norm, judged }),
+    [looked, inverted, collapse, norm, judged],
   );
   const nothing = t !== "" && looked.left.every(({ samples, of }) => samples === of);
   return (
@@ -41,7 +45,7 @@ export function Lensed({ answer, names, below }: {
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
         : view === "sandwich" ? <SandwichView reading={reading} names={names} />
-        : <><FlamePanel reading={reading} names={names} sides={answer.sides} />{below?.(reading)}</>}
+        : <><FlamePanel reading={reading} names={names} sides={answer.sides} />{below?.()}</>}
     </>
   );
 }

@@ -25,7 +25,7 @@ export function SandwichView({ reading, names }: { reading: Reading; names: read
   const { fn } = place.value;
   const both = useMemo(() => {
     const halves = fn === "" ? null : sandwich(reading.tree, fn, reading.divisor);
-    return halves && { callers: added(halves.callers, reading.divisor), callees: added(halves.callees, reading.divisor) };
+    return halves && { callers: added(halves.callers, reading.divisor, reading.judged), callees: added(halves.callees, reading.divisor, reading.judged) };
   }, [reading, fn]);
   if (both) return <Halves key={fn} whole={reading} callers={both.callers} callees={both.callees} names={names} />;
   return <ChooseFunction reading={reading} names={names} what="see who calls it and what it calls" />;

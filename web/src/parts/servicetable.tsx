@@ -1,14 +1,16 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { apiUrl, ask } from "../api/ask.ts";
+import type { Deploy } from "../api/deploys.ts";
 import type { HeatmapAnswer, OverviewAnswer } from "../api/grids.ts";
 import { Sparkline, type Trend } from "../charts/sparkline.tsx";
 import { inView, laidOut, namesMatchers, perPod, STALE_SECONDS, trendStep, type Drift } from "../fleet.ts";
 import { place } from "../location.ts";
-import { count, percent, plural, short, signedPercent } from "../numbers.ts";
+import { count, interval, plural, short, signedPercent } from "../numbers.ts";
 import { joined } from "../selectors.ts";
 import { ago, rangeName, rfc3339, zoned, type Range } from "../times.ts";
 import { onPage } from "../url.ts";
 import { Bar, Link } from "./basics.tsx";
+import { stateWords, viewOf } from "./deploys.tsx";
 import { SortHeading } from "./sorting.tsx";
 
 const ROW_PIXELS = 40;
@@ -19,6 +21,7 @@ interface Shown {
   readonly answer: OverviewAnswer;
   readonly order: Int32Array;
   readonly drifts: readonly Drift[];
+  readonly deploys: ReadonlyMap<string, Deploy>;
   readonly sorted: string;
   readonly range: Range;
 }
@@ -27,7 +30,7 @@ interface Shown {
  * The table of services, of which only the rows in view are in the page. The row that has the focus stays,
  * wherever it is scrolled to, and screen readers are told how many rows there are and which ones these are.
  */
-export function ServiceTable({ answer, order, drifts, sorted, range }: Shown) {
+export function ServiceTable({ answer, order, drifts, deploys, sorted, range }: Shown) {
   const host = useRef<HTMLDivElement>(null);
   const [view, look] = useState({ first: 0, last: Math.min(order.length, 40) });
   const [kept, keep] = useState<string | null>(null);
@@ -95,7 +98,7 @@ export function ServiceTable({ answer, order, drifts, sorted, range }: Shown) {
         <tbody>
           {rows.flatMap(({ at, before }) => [
             before > 0 && <Gap key={`before ${at}`} rows={before} />,
-            <Row key={answer.service[order[at]]} answer={answer} of={order[at]} at={at} drift={drifts[order[at]]} most={most} trend={trends.get(answer.service[order[at]])} />,
+            <Row key={answer.service[order[at]]} answer={answer} of={order[at]} at={at} drift={drifts[order[at]]} deploy={deploys.get(answer.service[order[at]])} most={most} trend={trends.get(answer.service[order[at]])} />,
           ])}
           {after > 0 && <Gap key="after" rows={after} />}
         </tbody>
@@ -118,11 +121,12 @@ interface OneRow {
   readonly of: number;
   readonly at: number;
   readonly drift: Drift;
+  readonly deploy: Deploy | undefined;
   readonly most: { readonly cores: number; readonly pod: number };
   readonly trend: Trend | null | undefined;
 }
 
-function Row({ answer, of, at, drift, most, trend }: OneRow) {
+function Row({ answer, of, at, drift, deploy, most, trend }: OneRow) {
   const here = place.value;
   const name = answer.service[of];
   const cores = answer.cores[of];
@@ -137,7 +141,7 @@ function Row({ answer, of, at, drift, most, trend }: OneRow) {
       <td class="number"><Bar part={(pod ?? 0) / most.pod}>{pod === null ? "–" : short(pod)}</Bar></td>
       <td class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
       <td class="line"><Version answer={answer} of={of} now={now} /></td>
-      <td class="number"><Change answer={answer} of={of} drift={drift} now={now} /></td>
+      <td class="number">{deploy ? <Found deploy={deploy} /> : <Change answer={answer} of={of} drift={drift} now={now} />}</td>
       <td class="number" title={`${plural(answer.pods[of], "pod")} in the whole range`}>{current < all ? <>{count(current)}/{count(all)}<span class="unseen"> pods have the current version</span></> : count(all)}</td>
       <td class="line" title={zoned(seen)}>{ago(seen, now)} {answer.until - seen > STALE_SECONDS && <span class="badge">stale</span>}</td>
     </tr>
@@ -160,23 +164,30 @@ function Version({ answer, of, now }: { answer: OverviewAnswer; of: number; now:
   );
 }
 
+/** What was found when the current version was compared with the one before. */
+function Found({ deploy }: { deploy: Deploy }) {
+  const { previous, sentence, looks, state } = deploy;
+  const rate = looks[looks.length - 1]?.rate;
+  const way = state === "incomparable" || !rate ? "" : rate.direction;
+  const { relative, relative_low: low, relative_high: high } = rate ?? { relative: null, relative_low: null, relative_high: null };
+  return (
+    <Link to={viewOf(deploy)} class={`drift ${way}`} title={sentence}>
+      {way === "same" ? "≈ no change" : way === "new" ? "▲ from nothing" : way === "gone" ? "▼ to nothing" : way === "unclear" ? "… not enough data"
+        : relative !== null && (way === "more" || way === "less") ? <>{way === "more" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
+        : stateWords(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
+    </Link>
+  );
+}
+
+/** A change that nobody has looked at: numbers, without saying that it is one. */
 function Change({ answer, of, drift, now }: { answer: OverviewAnswer; of: number; drift: Drift; now: number }) {
   const [before, current] = [answer.previous.version[of], answer.current.version[of]];
   if (drift.kind === "none" || before === null) return <span class="quiet">one version</span>;
   const young = now - (answer.current.first_seen[of] ?? now) < 3600;
-  const words = {
-    none: "", unknown: "not watched", new: "▲ from nothing", gone: "▼ to nothing",
-    same: "≈ no change", few: young ? "… collecting" : "… few samples",
-    more: `▲ ${signedPercent(drift.part)}`, less: `▼ ${signedPercent(drift.part)}`,
-  }[drift.kind];
-  const noise = Number.isFinite(drift.noise) ? `±${percent(drift.noise).replace(" %", "")}` : "";
-  const why = drift.kind === "few"
-    ? `Too few samples yet: a change under ${Number.isFinite(drift.noise) ? percent(drift.noise, 0) : "any size"} would not show.`
-    : `CPU per pod-second of ${current || "(no version)"} against ${before || "(no version)"}; ± is twice the counting noise.`;
   const to = onPage(place.value, "compare", { service: answer.service[of], a: `version:${before}`, b: `version:${current}` });
   return (
-    <Link to={to} class={`drift ${drift.kind}`} title={why}>
-      {words}{["more", "less"].includes(drift.kind) && <span class="quiet"> {noise}</span>}<span class="unseen"> against {before.slice(0, 100) || "no version"}: compare</span>
+    <Link to={to} class="drift" title={`CPU per pod-second of ${current || "(no version)"} against ${before || "(no version)"}: whether that is a change, the comparison tells.`}>
+      <span class="quiet">{drift.kind === "unknown" ? "not watched" : drift.kind === "few" ? (young ? "… collecting" : "… few samples") : drift.kind === "new" ? "from nothing" : `${signedPercent(drift.part)} ?`}</span><span class="unseen"> against {before.slice(0, 100) || "no version"}: compare</span>
     </Link>
   );
 }

@@ -1,0 +1,149 @@
+"""What the pages say of deploys: the change in the list of services, and a service's own list."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.web.conftest import Open
+from tests.web.found import effect
+from tests.web.test_accessibility import violations
+
+HOSTILE = "<b onclick=alert(1)>\u202e" + "v" * 300
+
+
+def deploy(state: str = "fine", direction: str = "same", **changes: Any) -> dict[str, Any]:
+    rate = effect(0.1, 0.1081, 0.0022, direction)
+    times = "from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z"
+    return {
+        "id": "20261120-aaaaaaaaaaaaaaaa",
+        "namespace": "",
+        "service": "shop",
+        "version": "v2",
+        "previous": "v1",
+        "first_seen": "2026-11-20T10:00:00Z",
+        "state": state,
+        "judged": None if state == "watching" else state,
+        "sentence": "B takes 8.1 % more CPU time than A.",
+        "looks": [{"look": 1, "state": state, "rate": rate}],
+        "over": None,
+        "links": {"view": f"/s/shop/compare?{times}&a=version%3Av1&b=version%3Av2"},
+        **changes,
+    }
+
+
+def deployed(page: Page, *deploys: dict[str, Any]) -> None:
+    def answer(route: Route) -> None:
+        route.fulfill(content_type="application/json", body=json.dumps({"deploys": deploys}))
+
+    page.route(re.compile("/api/v1/deploys"), answer)
+
+
+def row(page: Page) -> Any:
+    return (
+        page.get_by_role("row")
+        .filter(has=page.get_by_role("link", name="shop", exact=True))
+        .locator(".drift")
+    )
+
+
+def shown(page: Page) -> str:
+    return re.sub(r"\s+", " ", row(page).inner_text())
+
+
+@pytest.mark.parametrize(
+    ("state", "direction", "words"),
+    [
+        ("regressed", "more", "▲ +8.1 % +5.9 to +10.3 against v1: compare"),
+        ("fine", "less", "▼ +8.1 % +5.9 to +10.3 against v1: compare"),
+        ("fine", "same", "≈ no change against v1: compare"),
+        ("fine", "new", "▲ from nothing against v1: compare"),
+        ("watching", "unclear", "… not enough data against v1: compare"),
+        ("incomparable", "incomparable", "not comparable against v1: compare"),
+    ],
+)
+def test_the_list_shows_what_was_found_of_the_latest_deploy(
+    shop: str, open_page: Open, state: str, direction: str, words: str
+) -> None:
+    page = open_page(f"{shop}/settings")
+    deployed(page, deploy(state, direction))
+    page.goto(f"{shop}/services")
+    expect(row(page)).to_have_attribute("title", "B takes 8.1 % more CPU time than A.")
+    assert shown(page) == words
+
+
+def test_a_deploy_that_is_not_the_step_to_the_current_version_says_nothing_of_it(
+    shop: str, open_page: Open
+) -> None:
+    page = open_page(f"{shop}/settings")
+    deployed(page, deploy(version="v3", previous="v2"), deploy(service="lone"))
+    page.goto(f"{shop}/services")
+    expect(row(page)).to_contain_text("+45.5 % ?")
+    assert "▲" not in shown(page)
+    row(page).click()
+    given = parse_qs(urlsplit(page.url).query)
+    assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])
+
+
+def test_a_deploy_leads_to_its_comparison_at_its_times(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/settings")
+    deployed(page, deploy())
+    page.goto(f"{shop}/services?theme=dark")
+    row(page).click()
+    given = parse_qs(urlsplit(page.url).query)
+    assert given == {
+        "a": ["version:v1"],
+        "b": ["version:v2"],
+        "theme": ["dark"],
+        "from": ["2026-11-20T10:00:00Z"],
+        "until": ["2026-11-20T10:20:00Z"],
+    }
+
+
+def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/settings")
+    deployed(
+        page,
+        deploy("watching", looks=[], sentence="The first look is still to come.", links={"view": "/s/shop"}),
+        deploy("regressed", "more", id="b", version="v1", previous="v0"),
+        deploy("over", id="c", version="v0", previous="w", judged="regressed", over={"why": "rolled_back"}),
+    )
+    page.goto(f"{shop}/s/shop")
+    listed = page.locator(".deploys")
+    newest = re.sub(r"\s+", " ", listed.locator("summary").inner_text())
+    assert re.fullmatch(r"Deploys, the last: v2 .+ ago … being watched", newest)
+    listed.locator("summary").click()
+    rows = listed.locator("li")
+    expect(rows.first).to_contain_text("… being watched The first look is still to come.")
+    expect(rows.nth(1)).to_contain_text("▲ regressed B takes 8.1 % more CPU time than A.")
+    expect(rows.nth(2)).to_contain_text("rolled back, was ▲ regressed")
+    listed.get_by_role("link", name="v2").click()
+    given = parse_qs(urlsplit(page.url).query)
+    assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])
+
+
+def test_a_service_without_deploys_has_no_list(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/settings")
+    deployed(page)
+    page.goto(f"{shop}/s/shop")
+    expect(page.locator(".flame-graph")).to_be_visible()
+    expect(page.locator(".deploys")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_hostile_versions_are_text_fit_and_break_no_rule(
+    shop: str, open_page: Open, axe: str, theme: str
+) -> None:
+    page = open_page(f"{shop}/settings", viewport={"width": 320, "height": 700})
+    deployed(page, deploy("regressed", "more", version=HOSTILE, namespace=HOSTILE, sentence=HOSTILE))
+    page.goto(f"{shop}/s/shop?theme={theme}")
+    page.locator(".deploys summary").click()
+    expect(page.locator(".deploys li")).to_be_visible()
+    assert page.locator("main b[onclick]").count() == 0
+    assert page.locator("main").evaluate("at => at.scrollWidth") <= 320
+    assert violations(page, axe) == []

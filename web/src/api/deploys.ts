@@ -1,0 +1,22 @@
+import type { Effect } from "./verdict.ts";
+
+/** /api/v1/deploys: the versions that came, the newest first, and what was found of each. */
+export interface DeploysAnswer {
+  readonly deploys: readonly Deploy[];
+}
+
+export interface Deploy {
+  readonly id: string;
+  readonly service: string;
+  readonly namespace: string;
+  readonly version: string;
+  readonly previous: string;
+  readonly first_seen: string;
+  readonly state: string;
+  /** The state before it was over. */
+  readonly judged: string | null;
+  readonly sentence: string;
+  readonly looks: readonly { readonly state: string; readonly rate: (Effect & { readonly relative: number | null; readonly relative_low: number | null; readonly relative_high: number | null }) | null }[];
+  readonly over: { readonly why: string } | null;
+  readonly links: { readonly view: string };
+}

@@ -1,0 +1,65 @@
+/** What the collector found of two sides (docs/api.md). Numbers that cannot be had are null. */
+
+export type Way = "more" | "less" | "new" | "gone" | "same" | "unclear" | "unknown" | "incomparable";
+
+/** A number of A and of B, with the interval of their difference. */
+export interface Effect {
+  readonly a: number;
+  readonly b: number;
+  readonly delta: number;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly direction: Way;
+}
+
+/** Effects as columns; `agree` of `of` pods of B changed the same way. */
+export interface Effects {
+  readonly a: readonly number[];
+  readonly b: readonly number[];
+  readonly delta: readonly number[];
+  readonly low: readonly (number | null)[];
+  readonly high: readonly (number | null)[];
+  readonly direction: readonly Way[];
+  readonly q: readonly (number | null)[];
+  readonly agree: readonly number[];
+  readonly of: readonly number[];
+}
+
+export interface Check {
+  readonly name: string;
+  readonly state: "alike" | "differs" | "unknown";
+  readonly severity: "ok" | "warn" | "refuse";
+  readonly text: string;
+  readonly hint: string;
+}
+
+export interface Verdict {
+  readonly sentence: string;
+  readonly direction: Way;
+  readonly rate: Effect;
+  readonly idle: Effect | null;
+  readonly depth: Readonly<Record<"mean" | "p50" | "p95" | "p99", Effect>> & { readonly gap: { readonly low: number; readonly high: number } } | null;
+  /** Absent from older collectors. */
+  readonly loop?: null | {
+    readonly busy: Effect;
+    readonly holders: readonly { readonly function: string; readonly file: string; readonly effect: Effect }[];
+  };
+  readonly roles: readonly { readonly thread: string; readonly idle: Effect }[];
+  readonly checks: readonly Check[];
+  readonly explanation: {
+    readonly share: number | null;
+    /** Frames from the root on, without the root; `share` is negative where a path went the other way. */
+    readonly paths: readonly { readonly names: readonly string[]; readonly delta: number; readonly share: number }[];
+  };
+  /** Those that changed first, then the others, the largest change first. */
+  readonly functions: {
+    readonly function: readonly string[];
+    readonly file: readonly string[];
+    readonly renamed_from: readonly (string | null)[];
+    readonly self: Effects;
+    readonly total: Effects;
+  };
+  readonly functions_in_all: number;
+  /** `level` is the part of all cases in which an interval may be wrong. */
+  readonly method: { readonly unit: string; readonly level: number };
+}

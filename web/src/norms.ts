@@ -1,0 +1,19 @@
+import type { Norm } from "./flame/compare.ts";
+import type { ViewName } from "./url.ts";
+
+const SCALE = {
+  rate: "the absolute rate: milliseconds per second a pod was watched (ms/s)",
+  share: "shares of a side's own total: unchanged code seems to shrink when something else grows",
+};
+
+const USED: Record<Exclude<ViewName, "sandwich">, string> = {
+  flame: "Width is the mean of A and B, colour their difference; both use",
+  sides: "Each graph is as wide as its own total; differences use",
+  table: "Numbers are",
+  lines: "Times are each side's own; the words use",
+};
+
+const DIFFERENCE = { rate: "", share: " Δ is in percentage points (pp)." };
+
+/** The normalisation in words, for above the picture. */
+export const normWords = (norm: Norm, view: ViewName): string => `${USED[view === "sandwich" ? "flame" : view]} ${SCALE[norm]}.${view === "table" ? DIFFERENCE[norm] : ""}`;
