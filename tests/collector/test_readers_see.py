@@ -83,6 +83,7 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
         "captures/{id}/recordings": [(f"{one}/recordings", {})],
         "captures/{id}/{name}.speedscope.json": [(f"{one}/{recording}.speedscope.json", {})],
         "captures/{id}/offsets": [(f"{one}/offsets", {})],
+        "captures/{id}/loops": [(f"{one}/loops", {})],
         "captures/{id}/flamegraph": [(f"{one}/flamegraph", {})],
         "agents": [("agents", {}), ("agents", {"service": f"{MARK}-shop"})],
         "workloads": [("!workloads", {})],  # without a cluster it has nothing to tell
@@ -96,7 +97,7 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
     }
 
 
-QUIET = ("timeline", "heatmap", "depth", "depth/frames", "lines", "captures/{id}/offsets")
+QUIET = ("timeline", "heatmap", "depth", "depth/frames", "lines", "captures/{id}/offsets", "captures/{id}/loops")
 """Paths whose answers are numbers: they tell how many pods or samples there are, by which they are judged."""
 
 
