@@ -68,6 +68,11 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
     return changed
 
 
+def parents(level: I64) -> I64:
+    """The parent of each node of a pre-order tree (-1 for the root)."""
+    return family(level)[0]
+
+
 def family(level: I64) -> tuple[I64, I64]:
     """The parent of each node of a pre-order tree (-1 for the root), and the first node after its subtree."""
     parent, end = np.full(len(level), -1, np.int64), np.full(len(level), len(level), np.int64)
