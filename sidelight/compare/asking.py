@@ -50,7 +50,7 @@ def parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
         "detect": _decimal(settings.detect),
         "alpha": _decimal(settings.alpha),
         "coverage": _decimal(settings.coverage),
-        "look": str(settings.look),
+        "look": number(settings.look),
         "limit": str(MOST_FUNCTIONS),
         "baseline_requests": _decimal(settings.baseline_requests),
         "comparison_requests": _decimal(settings.comparison_requests),

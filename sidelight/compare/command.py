@@ -80,7 +80,7 @@ def of_files(settings: CompareSettings) -> Verdict:
     a, b = (count(file, recording(Path(file)), kind) for file in (settings.selector, settings.file))
     seconds = (settings.baseline_seconds, settings.comparison_seconds)
     known = (seconds[0], seconds[1]) if seconds[0] and seconds[1] else None
-    level = Level(settings.alpha, settings.look, settings.detect)
+    level = Level(settings.alpha, settings.look or 0, settings.detect)
     conditions = [parse_condition(str(condition)) for condition in settings.fail_on]
     return read(compare(Pair(a, b, kind, known, level), conditions))
 

@@ -30,8 +30,9 @@ class Level:
 
     @property
     def spent(self) -> float:
-        """alpha/(k(k+1)) for the k-th look, which adds up to alpha over any number of looks."""
-        return self.alpha / (self.look * (self.look + 1))
+        """alpha/(k(k+1)) for the k-th look, which adds up to alpha over any number of looks; of the only one
+        (0) all."""
+        return self.alpha / (self.look * (self.look + 1)) if self.look else self.alpha
 
     @property
     def z(self) -> float:

@@ -110,8 +110,11 @@ class CompareSettings:
     focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
     detect: float = setting(0.05, "the relative change that one wants to be able to see", read=positive)
     alpha: float = setting(0.05, "the chance of a false alarm over all looks", read=level)
-    look: int = setting(
-        1, "the how-manieth time you look at these sides and would act on it", read=count, metavar="COUNT"
+    look: int | None = setting(
+        None,
+        "where you look again and again and act on each: the how-manieth time this is",
+        read=count,
+        metavar="COUNT",
     )
     coverage: float | None = setting(
         None,

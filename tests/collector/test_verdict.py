@@ -241,8 +241,9 @@ def test_rates_are_per_request_where_requests_are_given() -> None:
 
 def test_later_looks_ask_for_more_and_say_so() -> None:
     store = two()
-    first, third = said(store), said(store, look=3)
-    assert (first["method"]["level"], third["method"]["level"]) == pytest.approx((0.05 / 2, 0.05 / 12))
+    only, first, third = said(store), said(store, look=1), said(store, look=3)
+    levels = [found["method"]["level"] for found in (only, first, third)]
+    assert levels == pytest.approx([0.05, 0.05 / 2, 0.05 / 12])
     assert third["rate"]["high"] - third["rate"]["low"] > first["rate"]["high"] - first["rate"]["low"]  # type: ignore[operator]
 
 

@@ -158,7 +158,7 @@ def test_the_command_waits_and_says_so() -> None:
     assert len(served.asked) == 3
     assert "not enough data yet for cpu>+3% (50.0 % would show by now); about 12 minutes more" in done.stderr
     assert "busy; asking again" in done.stderr
-    assert {one["look"][0] for one in served.asked} == {"1"}
+    assert not [one for one in served.asked if "look" in one]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_a_deployment_that_has_just_begun_is_waited_for_and_judged_once(tmp_path
             assert command.process.wait(60) == 1, command.said()
         answer = json.loads(told.read_text())
         assert [one["state"] for one in answer["verdict"]["conditions"]] == ["regressed", "regressed"]
-        assert answer["verdict"]["method"]["look"] == 1
+        assert answer["verdict"]["method"]["look"] == 0
 
 
 def test_when_the_time_is_over_what_there_is_is_judged(tmp_path: Path) -> None:
