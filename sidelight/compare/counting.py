@@ -26,6 +26,7 @@ from sidelight.stacks.counts import Counts, ProfileType
 from sidelight.stacks.frames import Frame
 from sidelight.verdicts.conditions import FUNCTIONS, TIMES, Condition, judge
 
+MOST_FUNCTIONS: Final = 10_000
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _WHAT: Final = {ProfileType.CPU: "CPU", ProfileType.WALL: "thread", ProfileType.GIL: "GIL"}
 Told = dict[str, Any]
@@ -57,12 +58,15 @@ class Pair:
         return effect(share(a, self.a.samples), share(b, self.b.samples), self.level)
 
 
-def compare(pair: Pair, conditions: Sequence[Condition]) -> Told:
-    """The answer that a collector would give, as far as samples alone can tell."""
+def compare(pair: Pair, conditions: Sequence[Condition], most: int = MOST_FUNCTIONS) -> Told:
+    """The answer that a collector would give, as far as samples alone can tell.
+
+    Of more than `most` functions the heaviest are judged; conditions are about all of them.
+    """
     checks = [_one_run(), *_states(pair)]
     refused = any(check["severity"] == "refuse" for check in checks)
     whole = pair.effect(pair.a.samples, pair.b.samples) if pair.seconds and not pair.empty else None
-    functions = _functions(pair)
+    functions = _functions(pair, most)
     direction = "unknown" if whole is None else whole["direction"]
     verdict: Told = {
         "sentence": _sentence(pair, whole, functions),
@@ -75,7 +79,7 @@ def compare(pair: Pair, conditions: Sequence[Condition]) -> Told:
         "checks": checks,
         "explanation": {"share": None, "paths": [], "functions": []},
         "functions": functions,
-        "functions_in_all": len(functions["function"]),
+        "functions_in_all": len({*pair.a.total, *pair.b.total}),
         "method": _method(pair),
         "more": _more(pair, whole),
     }
@@ -114,12 +118,13 @@ def _subject(pair: Pair, condition: Condition, verdict: Told) -> Told | None:
     return verdict["depth"][subject.removeprefix("depth.")]  # type: ignore[no-any-return]
 
 
-def _functions(pair: Pair) -> Told:
-    """Every function's effects in columns, what changed first, then the largest difference of total."""
-    names = sorted({*pair.a.total, *pair.b.total})
+def _functions(pair: Pair, most: int) -> Told:
+    """The functions' effects in columns, what changed first, then the largest difference of total."""
+    a, b = pair.a.total, pair.b.total
+    names = sorted({*a, *b}, key=lambda name: (-max(a.get(name, 0), b.get(name, 0)), name))[:most]
     columns = {}
-    for of, a, b in (("self", pair.a.own, pair.b.own), ("total", pair.a.total, pair.b.total)):
-        columns[of] = _family(pair, names, a, b)
+    for of, in_a, in_b in (("self", pair.a.own, pair.b.own), ("total", a, b)):
+        columns[of] = _family(pair, names, in_a, in_b)
     order = sorted(
         range(len(names)),
         key=lambda at: (

@@ -76,7 +76,7 @@ def _left_out(verdict: Verdict, left: int) -> list[str]:
     if left > 0:
         lines.append(f"{plural(left, 'more function')}: --limit {len(verdict.rows)} lists all.")
     if (seldom := verdict.functions - len(verdict.rows)) > 0:
-        lines.append(f"{plural(seldom, 'function')} seen too seldom to be judged.")
+        lines.append(f"{plural(seldom, 'function')} seen too seldom to be judged one by one.")
     return lines
 
 

@@ -12,6 +12,12 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from sidelight.compare.counted import count as counted
+from sidelight.compare.counting import Pair
+from sidelight.compare.counting import compare as compare_counts
+from sidelight.compare.noise import Level
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.folded import parse_folded
 from tests.compare.running import compare
 
 OLD = """\
@@ -142,6 +148,16 @@ def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp
     (check,) = [one for one in found["verdict"]["checks"] if one["name"] == "states"]
     assert (check["severity"], check["text"]) == ("refuse", "A has [idle] samples, B has none.")
     assert told(files[0], str(busy), "--fail-on", "function:work>+150%")["exit_code"] == 0
+
+
+@pytest.mark.parametrize(("most", "listed"), [(3, 3), (4, 4), (5, 4)])
+def test_the_heaviest_functions_are_judged_one_by_one(most: int, listed: int) -> None:
+    stacks = (parse_folded(text.partition("\n")[2]) for text in (OLD, NEW))
+    sides = (counted("file", one, ProfileType.CPU) for one in stacks)
+    verdict = compare_counts(Pair(*sides, ProfileType.CPU, None, Level(0.05, 1, 0.05)), [], most)["verdict"]
+    assert verdict["functions_in_all"] == 4
+    assert len(verdict["functions"]["function"]) == listed
+    assert "rest" not in verdict["functions"]["function"] or most > 3
 
 
 def test_all_formats_are_written(files: tuple[str, str], tmp_path: Path) -> None:
