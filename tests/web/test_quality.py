@@ -90,9 +90,11 @@ def test_each_side_of_a_comparison_says_its_own(watched: str, open_page: Open, v
     expect(page.locator("details.quality")).to_have_count(2)
     assert said(page, 0) == WELL_SAID
     assert said(page, 1)[0] == "⚠ mode nonblocking: stacks may be wrong, py-spy reader"
-    notices = page.get_by_role("list", name="Before you read this")
-    expect(notices).to_contain_text("different sampling modes (A gil; B nonblocking)")
-    expect(notices).to_contain_text("B: stacks may be wrong")
+    checks = page.locator(".checks")
+    expect(checks).to_contain_text(
+        "not comparable A gil, B nonblocking: the stacks of nonblocking are no match."
+    )
+    expect(checks).to_have_attribute("open", "")
 
 
 def test_stacks_that_may_be_wrong_are_marked_in_words_wherever_they_are_drawn(

@@ -157,6 +157,8 @@ def test_sides_that_cannot_be_compared_say_why_and_are_not_coloured(shop: str, o
         "not comparable A blocking, B nonblocking Use one mode on both sides."
     )
     assert coloured(page) == set()
+    expect(page.locator(".besides, .changes")).to_have_count(0)
+    expect(page.locator(".chosen")).to_contain_text("not comparable")
     page.get_by_role("button", name="Show raw differences").click()
     eventually("raw differences", lambda: "render" in coloured(page))
     expect(page.get_by_text("Nothing is coloured")).to_have_count(0)

@@ -89,5 +89,5 @@ test("of a side that was not watched nothing follows, whatever was found", () =>
 
 test("the words say which noise a difference is within", () => {
   const change = changeOf([100, 120], [100, 120], [1, 1]);
-  assert.deepEqual([changeWords(change), changeWords(change, "noise")], ["within counting noise", "within noise"]);
+  assert.deepEqual([changeWords(change), changeWords(change, "within noise")], ["within counting noise", "within noise"]);
 });

@@ -13,6 +13,8 @@ export interface Judged {
   /** The row of a function in the verdict. */
   readonly row: ReadonlyMap<string, number>;
   readonly functions: Verdict["functions"];
+  /** What is said of that which has no direction. */
+  readonly words: string;
 }
 
 /** A verdict on a tree whose frames may be drawn under the names of their files or packages. */
@@ -21,7 +23,7 @@ export function judgedBy(tree: Tree, changed: ArrayLike<number>, { functions, di
   const none = direction === "incomparable";
   if (!none) tree.name.forEach((name, node) => { if (changed[node]) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
   return {
-    level: tree.level, changed: none ? [] : changed, functions,
+    level: tree.level, changed: none ? [] : changed, functions, words: none ? "not comparable" : "within noise",
     names: by ? new Set([...names].map((name) => ownerOf(name, by))) : names,
     row: new Map(none ? [] : functions.function.map((name, at) => [frameText(name, functions.file[at]), at])),
   };

@@ -6,8 +6,8 @@ import { changeAt, type Reading } from "./reading.ts";
 import type { Description } from "./tooltip.ts";
 
 /** The words of a difference; a profile cannot tell slower from called more often. */
-export function changeWords(change: Change, noise = "counting noise"): string {
-  if (change.direction === "same") return `within ${noise}`;
+export function changeWords(change: Change, same = "within counting noise"): string {
+  if (change.direction === "same") return same;
   if (change.direction === "unknown") return "not comparable: one side has no samples";
   if (change.direction === "new") return "new in B";
   if (change.direction === "gone") return "gone in B";
@@ -59,7 +59,7 @@ export function describe(reading: Reading, norm: Norm, node: number): Descriptio
     const part = (us: number) => percent(whole > 0 ? us / whole : 0);
     rows.push([`${us.length > 1 ? `${"AB"[side]} ` : ""}states`, `idle ${part(idle[node])} · running ${part(running[node])} · GIL ${part(gil[node])}`]);
   }
-  if (us.length === 2) rows.push(["change", changeWords(changeAt(reading, node), reading.judged ? "noise" : undefined)]);
+  if (us.length === 2) rows.push(["change", changeWords(changeAt(reading, node), reading.judged?.words)]);
   rows.push(["depth", String(tree.level[node])]);
   return { title, rows };
 }

@@ -83,7 +83,7 @@ function Page({ about, flame }: Carried) {
         </div>
         {flame.sides.every(({ samples }) => samples === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : <Lensed answer={flame} names={two ? names : [""]} below={() => verdict && verdict.functions.function.length > 0 && <Changes verdict={verdict} />} />}
+          : <Lensed answer={flame} names={two ? names : [""]} below={() => verdict && verdict.direction !== "incomparable" && verdict.functions.function.length > 0 && <Changes verdict={verdict} />} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
           <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>

@@ -71,7 +71,7 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
       <Pruned pruned={answer.pruned} />
       {answer.sides.every(({ samples }) => samples === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : <Lensed answer={answer} names={names} below={() => verdict && verdict.functions.function.length > 0 && !invert && <Changes verdict={verdict} />} />}
+        : <Lensed answer={answer} names={names} below={() => verdict && !refused && verdict.functions.function.length > 0 && !invert && <Changes verdict={verdict} />} />}
     </>
   );
 }

@@ -21,7 +21,7 @@ export function Finding({ verdict, apart = false }: { verdict: Verdict | null | 
   return (
     <section class="finding" aria-label="Verdict">
       <p class="verdict" role="status">{verdict === undefined ? "Loading the comparison…" : (verdict?.sentence ?? NONE)}</p>
-      {verdict && <><Why verdict={verdict} /><Besides verdict={verdict} apart={apart} /></>}
+      {verdict && verdict.direction !== "incomparable" && <><Why verdict={verdict} /><Besides verdict={verdict} apart={apart} /></>}
     </section>
   );
 }

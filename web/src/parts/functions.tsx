@@ -160,7 +160,7 @@ function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm:
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
       {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}{delta("total")}
-      <td>{changeWords(changeOfRow(reading, sums, row, "total"), judged ? "noise" : undefined)}</td>
+      <td>{changeWords(changeOfRow(reading, sums, row, "total"), judged?.words)}</td>
       {judged && (at === undefined ? <><td class="number">–</td><td class="number">–</td></> : <Certain of={judged.functions.total} at={at} />)}
     </>
   );
