@@ -36,6 +36,8 @@ F64: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = Sequence[int] | npt.NDArray[np.integer]
 
 SHARE: Final = 0.8
+_EDGE: Final = 1e-9
+"""What lies on a limit lies on it in any unit of time, however it is rounded."""
 NEARLY: Final = 0.9
 LEAST: Final = 0.01
 LIMIT: Final = 10
@@ -106,7 +108,7 @@ def explain(
     against = _Forest.of(depth, change * -sign, rest).at_least(LEAST * whole)
     hidden = against.most()
     # Less than what the explanation leaves out anyway is not worth a line.
-    others = against.smallest(share * hidden, hidden, limit) if hidden > (1 - share) * whole else []
+    others = against.smallest(share * hidden, hidden, limit) if hidden > (1 - share) * whole * (1 + _EDGE) else []
     code = np.asarray(name, np.int64)
     unit = whole * sign
     paths = [
@@ -173,7 +175,7 @@ class _Forest:
         at: dict[int, int] = {-1: -1}
         kept: list[int] = []
         for one, above in enumerate(self.above):
-            if self.gain[one] >= gain:
+            if self.gain[one] >= gain * (1 - _EDGE):
                 at[one] = len(kept)
                 kept.append(one)
             else:
@@ -199,15 +201,15 @@ class _Forest:
         tables: list[_Table] = [[_NOTHING] for _ in range(len(self.node) + 1)]
         for at in reversed(range(len(self.node))):
             gain, best = self.gain[at], tables[at]
-            few = min(max(1, int(limit * gain / whole)), len(best) - 1)
-            if best[few].gain < NEARLY * gain:
+            few = min(max(1, int(limit * gain / whole * (1 + _EDGE))), len(best) - 1)
+            if best[few].gain < NEARLY * gain * (1 - _EDGE):
                 # Of equal ones the deeper.
                 best = [best[0], *(max(one, _Best(gain, at), key=_gain) for one in best[1:] or [_NOTHING])]
             tables[self.above[at]] = _merged(best, tables[self.above[at]], limit)
             tables[at] = []
         best = tables[-1]
         most = max(one.gain for one in best)
-        goal = min(target * (1 - 1e-9), most)
+        goal = min(target * (1 - _EDGE), most)
         return sorted(self.node[at] for at in _flat(next(one.of for one in best if one.gain >= goal)))
 
 

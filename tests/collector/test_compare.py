@@ -91,12 +91,12 @@ async def test_the_verdict_leads_and_a_table_of_functions_follows(client: Client
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("B takes 10.0 % ")
-    assert "more CPU time than A (97.5 % interval" in lines[0]
+    assert "more CPU time than A (95 % interval" in lines[0]
     assert lines[2].startswith(
         'A  {service="shop", version="1"}  2026-11-21T09:00:00Z until 2026-11-21T10:30:00Z'
     )
     assert lines[2].endswith(" samples · 3 pods · 48 windows · 24 min watched")
-    assert lines[4].startswith("per pod-second, 97.5 % intervals, 3 and 3 pods in 16 blocks of time")
+    assert lines[4].startswith("per pod-second, 95 % intervals, 3 and 3 pods in 16 blocks of time")
     assert any(re.match(r"[1-4] call paths? accounts? for \d+ % of the change, in", line) for line in lines)
     rows = lines[lines.index("milliseconds per pod-second, largest difference of self first") + 2 :]
     assert [row.split("  ")[-1].strip() for row in rows] == [

@@ -65,7 +65,7 @@ def test_without_their_lengths_shares_of_samples_are_compared(files: tuple[str, 
     assert lines[2:5] == [
         f"A  {files[0]}  2,000 samples",
         f"B  {files[1]}  2,300 samples",
-        "per sample, 97.5 % intervals, counting noise alone",
+        "per sample, 95 % intervals, counting noise alone",
     ]
     assert "warning (few_pods): One recording a side: the intervals are counting noise alone" in done.stdout
     assert "regressed  function:loads>+10%  time of loads: +39.1 %" in done.stdout

@@ -41,10 +41,10 @@ def test_when_the_time_is_over_what_there_is_is_judged(tmp_path: Path) -> None:
     with collector(tmp_path, str(tmp_path / "store")) as served:
         ship(served.url, "1", OLD)
         ship(served.url, "2", OLD, pods=1, minutes=[30])
-        argv = (*SIDES, "--fail-on", "cpu>+5%", "--wait", "1", "--wait-every", "0.2")
+        argv = (*SIDES, "--fail-on", "cpu>+1%", "--wait", "1", "--wait-every", "0.2")
         done = compare(*argv, url=served.url)
         assert done.returncode == 2, done.stderr
-        assert "not enough data yet for cpu>+5%" in done.stderr
+        assert "not enough data yet for cpu>+1%" in done.stderr
         nobody = compare("--baseline", "version:1", "--comparison", "version:7", *argv[4:], url=served.url)
         assert nobody.returncode == 66
         assert "B has no windows yet" in nobody.stderr
