@@ -3,7 +3,7 @@
 A service runs in five versions at the same time, as pods with a sidecar each, and the sides of each
 comparison are asked of the command, as a pipeline would. What is true is known from the work that was
 planted, and the kernel's own clock of the processes says so too. The load goes on until the command says that
-there is enough data. Where a verdict may err by design it is asked at a level of 0.1 %.
+there is enough data, or for so long. Where a verdict may err by design it is asked at a level of 0.1 %.
 
 What waits for a CPU counts as running: on a machine where others take what there is, that is most of what is
 sampled, and it scatters. Then "not enough data" is the right answer about 8 % or 0 %, and is taken for one.
@@ -20,10 +20,10 @@ import pytest
 from tests.e2e.planting import Run, compare, document, planted, ran, row
 from tests.running import Collector, collector
 
-PODS = {"base": 5, "equal": 5, "more": 2, "deeper": 2, "renamed": 2}
+PODS = {"base": 5, "more": 5, "equal": 4, "deeper": 2, "renamed": 2}
 STRICT = ("--alpha", "0.001")
-WAIT_SECONDS = 90
-ROOM = 1.25
+WAIT_SECONDS = 80
+ROOM = 1.1
 """With more CPU sampled than the kernel's clock counted, by this factor, the machine is crowded."""
 THRESHOLD = "cpu>+3%"
 UNCHANGED = ("same", "unclear")
@@ -70,25 +70,23 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
 
 def test_eight_percent_more_is_found_with_its_function_and_fails_a_pipeline(ended: Planted) -> None:
     truth = ended.run.truth("more")
-    code, told = ended.compared("more", "--fail-on", THRESHOLD)
+    code, told = ended.compared("more", "--fail-on", THRESHOLD, "--fail-on", "function:tax>+20%")
     tax = row(told, "tax")
     if ended.crowded:
         assert code in (1, 2)
     else:
         assert 0.06 < truth < 0.10
         assert (code, told["outcome"], told["verdict"]["direction"]) == (1, "regressed", "more")
+        assert [one["state"] for one in told["verdict"]["conditions"]] == ["regressed", "regressed"]
         assert (tax["self"]["direction"], tax["total"]["direction"]) == ("more", "more")
     assert tax["self"]["relative"] > 0
     assert holds(ended.compared("more", *STRICT)[1], truth)
 
 
-def test_no_more_cpu_is_told_as_no_change_and_passes(ended: Planted) -> None:
+def test_no_more_cpu_is_never_told_as_a_change_nor_fails(ended: Planted) -> None:
     truth = ended.run.truth("equal")
-    if ended.crowded:
-        assert ended.equal["exit_code"] in (0, 2)
-    else:
-        assert abs(truth) < 0.02
-        assert ended.equal["exit_code"] == 0
+    assert ended.crowded or abs(truth) < 0.02
+    assert ended.equal["exit_code"] in (0, 2)
     code, strictly = ended.compared("equal", "--fail-on", THRESHOLD, *STRICT)
     assert code in (0, 2)
     assert strictly["verdict"]["direction"] in UNCHANGED
