@@ -108,7 +108,8 @@ def explain(
     against = _Forest.of(depth, change * -sign, rest).at_least(LEAST * whole)
     hidden = against.most()
     # Less than what the explanation leaves out anyway is not worth a line.
-    others = against.smallest(share * hidden, hidden, limit) if hidden > (1 - share) * whole * (1 + _EDGE) else []
+    told = hidden > (1 - share) * whole * (1 + _EDGE)
+    others = against.smallest(share * hidden, hidden, limit) if told else []
     code = np.asarray(name, np.int64)
     unit = whole * sign
     paths = [

@@ -97,7 +97,8 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
     }
 
 
-QUIET = ("timeline", "heatmap", "depth", "depth/frames", "lines", "captures/{id}/offsets", "captures/{id}/loops")
+_MOMENTS = ("captures/{id}/offsets", "captures/{id}/loops")
+QUIET = ("timeline", "heatmap", "depth", "depth/frames", "lines", *_MOMENTS)
 """Paths whose answers are numbers: they tell how many pods or samples there are, by which they are judged."""
 
 

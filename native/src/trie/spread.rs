@@ -109,7 +109,7 @@ mod tests {
             .map(|word| ["a", "b"].iter().position(|one| one == word).map_or(-1, |at| at as i32))
             .collect();
         let rows = Rows { stacks: &[2, 1, 1, 0], cells: &[0, 1, 0, 1], weights: &[1.0, 2.0, 4.0, 8.0] };
-        let spread = pool.spread(rows, &place, 2).ok().expect("columns fit");
+        let spread = pool.spread(rows, &place, 2).expect("columns fit");
         assert_eq!(spread.total, [4.0, 2.0, 5.0, 2.0]);
         assert_eq!(spread.own, [4.0, 2.0, 1.0, 0.0]);
         assert_eq!(pool.depths(), [1, 3, 1]);

@@ -24,7 +24,8 @@ class Wanted:
     """What is wanted of a verdict.
 
     detect: the relative change one wants to be able to see; look: the how manieth time these sides are looked
-    at, 0 where it is the only one; alpha: how often a change may be found where there is none. limit: most functions that are listed.
+    at, 0 where it is the only one; alpha: how often a change may be found where there is none. limit: most
+    functions that are listed.
     requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
     is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
     that are tested. conditions: to be judged.
