@@ -32,6 +32,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sidelight.verdicts.discovery import family
+
 F64: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = Sequence[int] | npt.NDArray[np.integer]
 
@@ -96,8 +98,9 @@ def explain(
         return Explanation(None, ())
     mask[0] = False
     depth = np.asarray(level, np.int64)
+    ends = family(depth)[1].tolist()
     sign = -1.0 if changed and change[0] < 0 else 1.0
-    ups, downs = _Forest.of(depth, change * sign, mask), _Forest.of(depth, change * -sign, mask)
+    ups, downs = _Forest.of(ends, change * sign, mask), _Forest.of(ends, change * -sign, mask)
     hid = downs.most()
     whole = abs(float(change[0])) if changed else ups.most() + hid
     if not whole:
@@ -105,7 +108,7 @@ def explain(
     target = whole + hid if changed else ups.most()
     chosen = ups.at_least(LEAST * whole).smallest(share * target, target, limit)
     rest = mask & ~_related(depth, chosen)
-    against = _Forest.of(depth, change * -sign, rest).at_least(LEAST * whole)
+    against = _Forest.of(ends, change * -sign, rest).at_least(LEAST * whole)
     hidden = against.most()
     # Less than what the explanation leaves out anyway is not worth a line.
     told = hidden > (1 - share) * whole * (1 + _EDGE)
@@ -159,8 +162,7 @@ class _Forest:
     gain: list[float]
 
     @classmethod
-    def of(cls, level: npt.NDArray[np.int64], gain: F64, mask: npt.NDArray[np.bool_]) -> _Forest:
-        ends = _ends(level)
+    def of(cls, ends: Sequence[int], gain: F64, mask: npt.NDArray[np.bool_]) -> _Forest:
         node = np.flatnonzero(mask & (gain > 0)).tolist()
         above: list[int] = []
         path: list[int] = []
@@ -257,18 +259,6 @@ def _flat(nested: _Nested) -> list[int]:
         elif one is not None:
             found.append(one)
     return found
-
-
-def _ends(level: npt.NDArray[np.int64]) -> list[int]:
-    """For each node of a pre-order tree where its subtree ends (excluded)."""
-    levels: list[int] = level.tolist()
-    ends = [len(levels)] * len(levels)
-    path: list[int] = []
-    for node, depth in enumerate(levels):
-        while path and levels[path[-1]] >= depth:
-            ends[path.pop()] = node
-        path.append(node)
-    return ends
 
 
 def _related(level: npt.NDArray[np.int64], chosen: Sequence[int]) -> npt.NDArray[np.bool_]:

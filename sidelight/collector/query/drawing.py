@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sidelight.collector.columns import Array, Lists, integers, one, words
+from sidelight.collector.columns import Array, Lists, coded, integers, one, words
 from sidelight.collector.kernel import NATIVE
 from sidelight.collector.query.frames import MISSING, Pool, Spelled, Weights, numbers, pooled
 from sidelight.collector.query.reading import Reading, View
@@ -84,6 +84,33 @@ def painted(
     return reference.draw(stacks, most), Pooled(reference, stacks)
 
 
+def repainted(
+    reading: Reading, sides: Sequence[tuple[Windows, Weights]], pooled: Pooled, *, most: int
+) -> tuple[Drawn, Pooled]:
+    """The same of other weights on the same sides: stacks that the pool has are not read again."""
+    stacks = [
+        (_also(reading, windows, weights, known, pooled.canvas), weights)
+        for (windows, weights), known in zip(sides, pooled.sides, strict=True)
+    ]
+    if tree := pooled.canvas.draw(stacks, most):
+        return tree, Pooled(pooled.canvas, stacks)
+    return painted(reading, sides, lines=False, most=most, native=None)
+
+
+def _also(reading: Reading, windows: Windows, weights: Weights, known: Side, pool: Pool) -> Array:
+    """The numbers of stacks of which the pool has some already."""
+    numbered, of = known
+    if len(weights.service.dictionary) > 1 or not weights.service.dictionary.equals(of.service.dictionary):
+        return numbers(reading, windows, weights.service, weights.h, pool)
+    found = numbered.take(pc.index_in(weights.h, value_set=of.h))
+    new = found.is_null()
+    if not pc.any(new).as_py():
+        return found
+    here = coded(weights.service.indices.filter(new), weights.service.dictionary)
+    read = numbers(reading, windows, here, weights.h.filter(new), pool)
+    return cast("Array", pc.replace_with_mask(found, new, read))
+
+
 def pooled_stacks(
     reading: Reading, sides: Sequence[tuple[Windows, Weights]], *, native: Any | None = NATIVE
 ) -> Pooled:
@@ -126,6 +153,9 @@ class Canvas(Pool, Protocol):
     """A pool that tells what its stacks are made of; `words` are the frames that they may have, escaped."""
 
     def words(self) -> Sequence[str]: ...
+
+    def draw(self, sides: Sequence[Side], most: int) -> Drawn | None:
+        """The tree of sides whose stacks it has; None if they are too heavy."""
 
     def depths(self) -> I32:
         """The frames of each stack."""

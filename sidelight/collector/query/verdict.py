@@ -11,7 +11,7 @@ import pyarrow as pa
 from sidelight.collector.columns import same
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
 from sidelight.collector.query.cells import F64, Cuts, choose_apart, counted, cut
-from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks
+from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks, repainted
 from sidelight.collector.query.frames import Weights, weigh
 from sidelight.collector.query.judging import Judgement
 from sidelight.collector.query.picking import Pick, narrowed, picked
@@ -109,7 +109,7 @@ def judge(
         if kind is ProfileType.WALL and not lines:
             return tree, [Rows.of(numbers, own) for numbers, own in zip(pooled.sides, cuts, strict=True)]
         columns = list(zip(both.chosen, _of_type(reading, both, ProfileType.WALL, pick), strict=True))
-        drawn_, own_pool = painted(reading, columns, lines=False, most=wanted.most_tested)
+        drawn_, own_pool = repainted(reading, columns, stacks, most=wanted.most_tested)
         return drawn_, [Rows.of(numbers, own) for numbers, own in zip(own_pool.sides, cuts, strict=True)]
 
     def renames(functions: Functions) -> list[Rename]:
