@@ -47,7 +47,7 @@ PLANTED: Final[Mapping[str, Edits]] = {
             "def check() -> None:\n    for _ in range(6):\n        "
             'pbkdf2_hmac("sha256", b"check", b"shop", ITERATIONS)\n\n\ndef work()',
         ),
-        ("    render()\n\n\ndef", "    render()\n    check()\n\n\ndef"),
+        ("    render()\n", "    render()\n    check()\n"),
     ),
     "renamed": (
         ("def price()", "# Moved down a little, and\n# called by a better name.\n\n\ndef quote()"),
