@@ -176,7 +176,7 @@ def sampled(collector: Collector, pods: Sequence[Pod], since: float) -> set[str]
         assert pod.process.alive(), pod.process.said()
         assert pod.sidecar.alive(), pod.sidecar.said()
     query = quote(f'{{service="{SERVICE}"}}')
-    answer = collector.get(f"/api/v1/labels/pod/values?query={query}&from={since}&until=now")
+    answer = collector.get(f"/api/v1/labels/pod/values?query={query}&from={since}&until={since + 3600}")
     return set(answer["values"])
 
 
