@@ -140,11 +140,6 @@ class CompareSettings:
         """Whether two files are compared."""
         return bool(self.file)
 
-    @property
-    def to_stdout(self) -> bool:
-        """Whether a format takes the place of the text."""
-        return STDOUT in (self.json, self.junit, self.markdown)
-
     def __post_init__(self) -> None:
         if [self.json, self.junit, self.markdown].count(STDOUT) > 1:
             raise BadSetting("only one of --json, --junit and --markdown can be -", hint="Name files.")

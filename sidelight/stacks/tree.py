@@ -69,7 +69,7 @@ def build(sides: Sequence[Iterable[Row]]) -> Tree:
         samples.extend([0] * missing)
         ns.extend([0] * missing)
     names = list(codes)
-    order, level = _preorder(parent, [names[code] for code in frame])
+    order, level = preorder(parent, [names[code] for code in frame])
     return Tree(
         names,
         level,
@@ -79,7 +79,7 @@ def build(sides: Sequence[Iterable[Row]]) -> Tree:
     )
 
 
-def _preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], list[int]]:
+def preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], list[int]]:
     """Nodes in pre-order with children sorted by text, and the level of each."""
     below: list[list[int]] = [[] for _ in parent]
     for node in sorted(range(1, len(parent)), key=text.__getitem__, reverse=True):

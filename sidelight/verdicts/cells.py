@@ -134,8 +134,3 @@ def row_of(namespace: str, pod: str, rows: int = ROWS) -> int:
     """The row that a pod shares where there are more pods than rows: the same in every question."""
     name = f"{namespace}/{pod}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % rows
-
-
-def blocks_of(range_seconds: float, window_seconds: float) -> int:
-    """Into how many blocks a range is cut, of windows (or rollups) so long: none is shorter than a window."""
-    return max(1, min(BLOCKS, int(range_seconds // window_seconds)))

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.stacks.frames import Frame, unescape, without_line
+from sidelight.stacks.tree import preorder
 from sidelight.verdicts.discovery import parents
 
 F64 = NDArray[np.float64]
@@ -155,18 +156,7 @@ def joined(names: Sequence[str], level: I64, name: I64) -> tuple[I64, I64, I64]:
 
 
 def _preorder(names: Sequence[str], parent: I64, code: I64, merged: I64) -> tuple[I64, I64, I64]:
-    below: list[list[int]] = [[] for _ in parent]
-    texts = [names[one] for one in code.tolist()]
-    for node in sorted(range(1, len(texts)), key=texts.__getitem__, reverse=True):
-        below[parent[node]].append(node)
-    order: list[int] = []
-    level: list[int] = []
-    waiting = [(0, 0)]
-    while waiting:
-        node, depth = waiting.pop()
-        order.append(node)
-        level.append(depth)
-        waiting.extend((child, depth + 1) for child in below[node])
+    order, level = preorder(parent.tolist(), [names[one] for one in code.tolist()])
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return np.array(level, np.int64), code[order], place[merged]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.verdicts.cells import BLOCKS, ROWS, blocks_of, design, residuals, row_of, spent
+from sidelight.verdicts.cells import ROWS, design, residuals, row_of, spent
 from tests.verdicts.sides import even, pods, side
 
 
@@ -30,12 +30,6 @@ def test_many_pods_are_dealt_evenly() -> None:
     dealt = np.bincount([row_of("shop", f"web-{pod}") for pod in range(1600)], minlength=ROWS)
     assert dealt.min() > 60
     assert dealt.max() < 150
-
-
-def test_no_block_is_shorter_than_a_window() -> None:
-    assert blocks_of(3600, 60) == BLOCKS
-    assert blocks_of(600, 60) == 10
-    assert blocks_of(30, 60) == 1
 
 
 def test_residuals_add_up_to_nothing() -> None:

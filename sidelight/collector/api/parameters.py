@@ -46,6 +46,25 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _SWITCH: Final = {"0": False, "1": True}
 
 
+def once(given: MultiMapping[str], known: Collection[str], many: Collection[str] = ()) -> Mapping[str, str]:
+    """The parameters given, each known and but for those of `many` given once. Raises BadParameter."""
+    for name in given:
+        if name not in known:
+            raise BadParameter.unknown(name, known)
+        if len(given.getall(name)) > 1 and name not in many:
+            raise BadParameter.twice(name)
+    return dict(given)
+
+
+def count(name: str, text: str, default: int, besides: str = "") -> int:
+    """A whole number above 0, the default where nothing is given. Raises BadParameter."""
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise BadParameter.value(name, text, f"a whole number above 0{besides}")
+    return int(text)
+
+
 class Parameters:
     """The query parameters of one request, each read into what it means.
 
@@ -61,12 +80,7 @@ class Parameters:
         must: Selector | None = None,
     ) -> None:
         """`must` is ANDed to whatever is asked for."""
-        for name in given:
-            if name not in known:
-                raise BadParameter.unknown(name, known)
-            if len(given.getall(name)) > 1 and name not in MANY:
-                raise BadParameter.twice(name)
-        self._given: Mapping[str, str] = dict(given)
+        self._given = once(given, known, MANY)
         self._many = {name: given.getall(name, []) for name in MANY}
         self._limits = limits
         self._now_ns = now_ns
@@ -90,7 +104,7 @@ class Parameters:
         limits, usual = self._limits, Wanted()
         return Wanted(
             detect=self._number("detect", usual.detect, most=10),
-            look=self._count("look", self._given.get("look", ""), usual.look, ""),
+            look=count("look", self._given.get("look", ""), usual.look),
             alpha=self._number("alpha", usual.alpha, most=0.5),
             limit=self.limit(usual.limit),
             requests=self._requests(),
@@ -152,7 +166,7 @@ class Parameters:
     def nodes(self) -> int | None:
         """Most nodes to draw; None for all."""
         text = self._given.get("nodes", "")
-        return None if text == "all" else self._count("nodes", text, self._limits.default_nodes, " or all")
+        return None if text == "all" else count("nodes", text, self._limits.default_nodes, " or all")
 
     def pick(self) -> Pick:
         """Which stacks are looked at."""
@@ -171,11 +185,11 @@ class Parameters:
 
     def _depth(self, name: str) -> int | None:
         text = self._given.get(name, "")
-        return self._count(name, text, 0, "") if text else None
+        return count(name, text, 0) if text else None
 
     def limit(self, default: int) -> int:
         """Most rows of a table."""
-        return min(self._count("limit", self._given.get("limit", ""), default, ""), self._limits.max_rows)
+        return min(count("limit", self._given.get("limit", ""), default), self._limits.max_rows)
 
     def rows(self) -> str:
         """What rows of a heatmap are: a label, or hours of the day."""
@@ -222,10 +236,3 @@ class Parameters:
         own = f"{side}_{edge}"
         name = own if own in self._given else edge
         return name, parse_time(self._given.get(name, default), parameter=name, now_ns=self._now_ns)
-
-    def _count(self, name: str, text: str, default: int, besides: str) -> int:
-        if not text:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-            raise BadParameter.value(name, text, f"a whole number above 0{besides}")
-        return int(text)

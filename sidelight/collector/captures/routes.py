@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from sidelight.collector.api.parameters import count, once
 from sidelight.collector.api.reply import Reply, json_reply, reply, takes_gzip
 from sidelight.collector.captures import recordings
 from sidelight.collector.captures.agents import of_services
@@ -36,7 +37,6 @@ from sidelight.collector.captures.sight import sees, within
 from sidelight.collector.discovery.share import Sight
 from sidelight.collector.door import reader_of, writer_of
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.errors import BadParameter
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.readers import Reader
 from sidelight.collector.store.objects import ObjectExists
@@ -145,8 +145,9 @@ class Captures:
         return web.json_response({"orders": begin, "stops": list(orders.stop)})
 
     async def agents(self, request: web.Request) -> web.Response:
-        given = _given(request, ("service", "limit"))
-        service, limit = given.get("service", ""), _limit(given.get("limit", ""))
+        given = once(request.query, ("service", "limit"))
+        service = given.get("service", "")
+        limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
         await self._learn()
         reader, gzip = reader_of(request), takes_gzip(request)
         known = [one for one in self.desk.all_agents() if reader.sees(one.poll.labels)]
@@ -205,8 +206,9 @@ class Captures:
         return known
 
     async def list(self, request: web.Request) -> web.Response:
-        given = _given(request, ("service", "limit"))
-        service, limit = given.get("service", ""), _limit(given.get("limit", ""))
+        given = once(request.query, ("service", "limit"))
+        service = given.get("service", "")
+        limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
         reader = reader_of(request)
 
         def wanted(one: Capture) -> bool:
@@ -231,7 +233,7 @@ class Captures:
         return json_reply({"captures": told}, gzip=takes_gzip(request)).response(request)
 
     async def get(self, request: web.Request) -> web.Response:
-        _given(request, ())
+        once(request.query, ())
         if not await self._known(request):
             await self._learn()
         return await self._one(request, request.match_info["id"])
@@ -247,7 +249,7 @@ class Captures:
         return web.Response(status=204)
 
     async def recordings(self, request: web.Request) -> web.Response:
-        _given(request, ())
+        once(request.query, ())
         capture = await asyncio.to_thread(self._shelf.capture, request.match_info["id"])
         found = await asyncio.to_thread(self._shelf.recordings, capture.id)
         told = []
@@ -272,7 +274,7 @@ class Captures:
         return web.json_response({"name": name, "bytes": kept}, status=201)
 
     async def speedscope(self, request: web.Request) -> web.Response:
-        _given(request, ())
+        once(request.query, ())
         drawn = partial(
             self._drawn, request.match_info["id"], request.match_info["name"], gzip=takes_gzip(request)
         )
@@ -449,23 +451,6 @@ def _parts(capture: Capture, seen: Seen, parts: Parts) -> list[dict[str, Any]]:
 
 def _time(unix: float) -> str:
     return rfc3339(round(unix * 1000) * 1_000_000)
-
-
-def _given(request: web.Request, known: Collection[str]) -> Mapping[str, str]:
-    for name in request.query:
-        if name not in known:
-            raise BadParameter.unknown(name, known)
-        if len(request.query.getall(name)) > 1:
-            raise BadParameter.twice(name)
-    return request.query
-
-
-def _limit(text: str) -> int:
-    if not text:
-        return DEFAULT_LIMIT
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise BadParameter.value("limit", text, "a whole number above 0")
-    return min(int(text), MAX_LIMIT)
 
 
 def _from_here(request: web.Request) -> None:

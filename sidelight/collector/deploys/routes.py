@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
 
+from sidelight.collector.api.parameters import count, once
 from sidelight.collector.api.reply import json_reply, takes_gzip
 from sidelight.collector.deploys.alerts import delivery_id
 from sidelight.collector.deploys.deploy import Delivery, Deploy, Look, Range, State, resolved
@@ -46,13 +47,14 @@ class DeployRoutes:
         ]
 
     async def list(self, request: web.Request) -> web.Response:
-        reader, given = reader_of(request), _given(request, PARAMETERS)
+        reader, given = reader_of(request), once(request.query, PARAMETERS)
         now_ns = round(self._clock() * 1000) * 1_000_000
         start, until = (
             parse_time(given[name], parameter=name, now_ns=now_ns) / SECOND_NS if name in given else default
             for name, default in (("from", 0.0), ("until", float("inf")))
         )
-        state, limit = given.get("state", ""), _limit(given.get("limit", ""))
+        state = given.get("state", "")
+        limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MOST_LIMIT)
         if state and state not in list(State):
             raise BadParameter.value("state", state, f"one of {', '.join(State)}")
         if start >= until:
@@ -71,7 +73,7 @@ class DeployRoutes:
 
     async def get(self, request: web.Request) -> web.Response:
         reader = reader_of(request)
-        _given(request, ())
+        once(request.query, ())
         deploy = await asyncio.to_thread(self._shelf.deploy, request.match_info["id"])
         if not reader.sees(deploy.labels):
             raise NoDeploy(deploy.id)
@@ -79,7 +81,7 @@ class DeployRoutes:
 
     async def resolve(self, request: web.Request) -> web.Response:
         reader = reader_of(request)
-        _given(request, ())
+        once(request.query, ())
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             raise SidelightError(
                 "a page of another site may not resolve alerts",
@@ -198,20 +200,3 @@ def _range(one: Range | None) -> dict[str, str | None] | None:
 
 def _time(unix: float | None) -> str | None:
     return None if unix is None else rfc3339(round(unix * 1000) * 1_000_000)
-
-
-def _given(request: web.Request, known: Collection[str]) -> Mapping[str, str]:
-    for name in request.query:
-        if name not in known:
-            raise BadParameter.unknown(name, known)
-        if len(request.query.getall(name)) > 1:
-            raise BadParameter.twice(name)
-    return request.query
-
-
-def _limit(text: str) -> int:
-    if not text:
-        return DEFAULT_LIMIT
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise BadParameter.value("limit", text, "a whole number above 0")
-    return min(int(text), MOST_LIMIT)
