@@ -511,9 +511,8 @@ async def test_who_may_start_captures(tmp_path: Path, serving: Serve) -> None:
         tokens = {f"{name}_tokens_file": files[name] for name in names}
         return known_tokens(Settings(store="given", listen=listen, **tokens))  # type: ignore[arg-type]
 
-    assert set(map(tuple, (await allowed(given("127.0.0.1:0"))).values())) == {
-        tuple({"start", "read", "poll"})
-    }
+    on_loopback = await allowed(given("127.0.0.1:0"))
+    assert all(may == {"start", "read", "poll"} for may in on_loopback.values())
     assert await allowed(given("127.0.0.1:0", "write", "read", "capture")) == {
         "": set(),
         "write-token": {"poll"},

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from sidelight.collector.api.parameters import count, once
 from sidelight.collector.api.reply import Reply, json_reply, takes_gzip
 from sidelight.collector.discovery.kinds import Pod
 from sidelight.collector.discovery.rollouts import Rollout
@@ -39,19 +40,15 @@ def routes(
     """The route. Its handler raises BadParameter and BadSelector."""
 
     async def workloads(request: web.Request) -> web.Response:
-        for name in request.query:
-            if name not in PARAMETERS:
-                raise BadParameter.unknown(name, PARAMETERS)
-            if len(request.query.getall(name)) > 1:
-                raise BadParameter.twice(name)
-        lacking = request.query.get("lacking", "0")
+        given = once(request.query, PARAMETERS)
+        lacking = given.get("lacking", "0")
         if lacking not in ("0", "1"):
             raise BadParameter.value("lacking", lacking, "0 or 1")
-        limit = _count("limit", request.query.get("limit", ""), DEFAULT_LIMIT, MOST_LIMIT)
-        pods = _count("pods", request.query.get("pods", ""), DEFAULT_PODS, MOST_PODS)
+        limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MOST_LIMIT)
+        pods = min(count("pods", given.get("pods", ""), DEFAULT_PODS), MOST_PODS)
         reader = reader_of(request)
         near = await around() if discovery.on else Around({}, frozenset())
-        gzip, text = takes_gzip(request), request.query.get("query", "")
+        gzip, text = takes_gzip(request), given.get("query", "")
 
         def answer() -> Reply:
             selector, sight, now = read_selector(text), discovery.sight(), clock()
@@ -176,11 +173,3 @@ def _sight(sight: Sight, discovery: Discovery) -> Mapping[str, Any]:
 
 def _time(unix: float) -> str:
     return rfc3339(round(unix * 1000) * 1_000_000)
-
-
-def _count(name: str, text: str, default: int, most: int) -> int:
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise BadParameter.value(name, text, "a whole number above 0")
-    return min(int(text), most)
