@@ -20,6 +20,7 @@ LEAST_COVERAGE: Final = 0.9
 """Below it what was missed may differ from what was seen."""
 COVERAGE_POINTS: Final = 0.1
 TRUNCATED_POINTS: Final = 0.005
+CONTENTION_POINTS: Final = 0.1
 LOAD_SHARE: Final = 0.2
 """By so much of the smaller the load of sides may differ without a word."""
 NEEDED: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
@@ -60,8 +61,9 @@ class Check:
 class Taken:
     """How a side was watched. None stands for what nobody told.
 
-    `truncated` and `coverage` are shares, `kinds` the kinds of threads that its windows tell apart, `load`
-    what its processes used or were asked per pod-second. `first` and `last` are Unix seconds.
+    `truncated` and `coverage` are shares, `kinds` the kinds of threads that its windows tell apart. Per
+    pod-second, `cpu` is what its processes used by the kernel's clock, `sampled` what the samples of all of
+    their threads add up to on the CPU, `requests` what they were asked. `first` and `last` are Unix seconds.
     """
 
     windows: int
@@ -77,6 +79,7 @@ class Taken:
     truncated: float
     coverage: float | None
     cpu: float | None
+    sampled: float | None
     requests: float | None
     first: float
     last: float
@@ -120,6 +123,7 @@ def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
         _pods(a, b, terms),
         _rate(a, b),
         _load(a, b, terms),
+        _contention(a, b),
         _time(a, b, terms),
     ]
 
@@ -287,6 +291,26 @@ def _load(a: Taken, b: Taken, terms: Terms) -> Check:
     if _near(a.cpu, b.cpu):
         return _alike("load", text)
     return _differs("load", f"{text}: one side was busier, or costs more per request", hint)
+
+
+def _contention(a: Taken, b: Taken) -> Check:
+    """How long threads that could have run waited for a CPU, which samples count as CPU time."""
+    name = "contention"
+    in_a, in_b = (_waited(side) for side in (a, b))
+    if in_a is None or in_b is None:
+        return _unknown(name, "the kernel's clock of the processes is not known of all that was sampled")
+    text = f"threads waited for a CPU in {_share(in_a)} of A's samples and {_share(in_b)} of B's"
+    if abs(in_a - in_b) <= CONTENTION_POINTS:
+        return _alike(name, text)
+    more = "A" if in_a > in_b else "B"
+    hint = "See the pods' CPU limits, and what else runs on their nodes. The whole CPU time is by the clock."
+    return _differs(name, f"{text}: they count as CPU time, so functions of {more} look larger", hint)
+
+
+def _waited(side: Taken) -> float | None:
+    if side.cpu is None or not side.sampled:
+        return None
+    return max(0.0, 1 - side.cpu / side.sampled)
 
 
 def _time(a: Taken, b: Taken, terms: Terms) -> Check:

@@ -25,6 +25,7 @@ WELL = Taken(
     truncated=0.0,
     coverage=0.999,
     cpu=0.4,
+    sampled=0.5,
     requests=None,
     first=NOON,
     last=NOON + 1200,
@@ -43,7 +44,7 @@ def test_sides_that_were_taken_alike_have_nothing_to_say() -> None:
     }
     assert list(found()) == [
         *("mode", "states", "sampler", "reader", "normalisation", "python"),
-        *("truncation", "coverage", "pods", "rate", "load", "time"),
+        *("truncation", "coverage", "pods", "rate", "load", "contention", "time"),
     ]
 
 
@@ -79,6 +80,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], Severity, str]] = [
     ("load", {"cpu": 0.49}, {}, Severity.WARN, "load_differs"),
     ("load", {"cpu": None}, {}, Severity.OK, "load_unknown"),
     ("load", {}, {"trouble": "Prometheus does not answer"}, Severity.WARN, "load_unknown"),
+    ("contention", {"sampled": 0.571}, {}, Severity.OK, ""),
+    ("contention", {"sampled": 0.572}, {}, Severity.WARN, "contention_differs"),
+    ("contention", {"sampled": None}, {}, Severity.OK, "contention_unknown"),
+    ("contention", {"cpu": None}, {}, Severity.OK, "contention_unknown"),
     ("time", {"first": NOON + 7200, "last": NOON + 9000}, {"paired": ""}, Severity.WARN, "time_differs"),
     ("time", {"first": NOON + 86400 + 60, "last": NOON + 86400 + 99}, {"paired": ""}, Severity.OK, ""),
     ("time", {"first": NOON + 7200, "last": NOON + 9000}, {"paired": "hours"}, Severity.OK, ""),

@@ -36,6 +36,9 @@ I64 = NDArray[np.int64]
 TOGETHER: Final = 0.8
 """Of the time in which either side was watched so much is common where columns belong together."""
 
+ON_CPU: Final = ("running", "gil")
+"""The states of threads that have a CPU, or wait for one: the kernel's state does not tell these apart."""
+
 _CELL: Final = "cell"
 
 
@@ -45,7 +48,8 @@ class Cut:
 
     `told` says whether pods are told apart, `by_day` whether no block begins or ends within a day. The first
     block begins at `start_ns` (Unix ns); `alive` is how long pods were there in each cell (P, T), in seconds:
-    what was watched is a part of that.
+    what was watched is a part of that. `clock` is the CPU time that their processes took meanwhile, as the
+    kernel counts it.
     """
 
     windows: Windows
@@ -56,6 +60,7 @@ class Cut:
     by_day: bool
     start_ns: int
     alive: F64
+    clock: F64
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,6 +70,13 @@ class Cut:
     @property
     def cells(self) -> int:
         return int(self.side.watched.size)
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the clock is of what was sampled: all kinds of threads, of pods that all tell it."""
+        sampled = self.seconds(ON_CPU).sum(1)
+        every = len(self.windows.table) == len(self.windows.watched)
+        return every and bool(sampled.any()) and bool(((sampled == 0) | (self.clock.sum(1) > 0)).all())
 
     def seconds(self, states: Sequence[str], rows: NDArray[np.bool_] | None = None) -> F64:
         """Sampled seconds in these states in each cell, (P, T); of all windows or of some."""
@@ -135,6 +147,7 @@ def _cut(windows: Windows, names: Sequence[tuple[str, str]], frame: _Frame, *, a
     cell = cells(watched)
     keyed = watched.append_column(_CELL, pa.array(cell, pa.int64()))
     found, alive = np.zeros((2, len(rows) * frame.blocks))
+    clock = np.bincount(cell, floats(watched["target_cpu_ns"]), len(found)) / SECOND_NS
     for first, seconds, ns in watched_and_time(keyed, _CELL):
         found[cell[first]] += seconds
         alive[cell[first]] += ns / SECOND_NS
@@ -142,7 +155,17 @@ def _cut(windows: Windows, names: Sequence[tuple[str, str]], frame: _Frame, *, a
     side = Side(found.reshape(shape), rows, frame.step_ns / SECOND_NS)
     by_day = frame.start_ns % DAY_NS == frame.step_ns % DAY_NS == 0
     cell = cells(windows.table)
-    return Cut(windows, side, cell, apart, len(names), by_day, frame.start_ns, alive.reshape(shape))
+    return Cut(
+        windows,
+        side,
+        cell,
+        apart,
+        len(names),
+        by_day,
+        frame.start_ns,
+        alive.reshape(shape),
+        clock.reshape(shape),
+    )
 
 
 def _rows(names: Sequence[tuple[str, str]], *, apart: bool) -> tuple[I64, tuple[tuple[str, ...], ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -60,7 +61,8 @@ CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direc
 class Judgement:
     """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
 
-    `other` has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
+    `clocked`: all stacks are looked at, so that the kernel's clock tells what they took of the CPU. `other`
+    has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
     which functions are one under two names; `requests` are those of each block of both sides, where rates are
     per request.
     """
@@ -77,6 +79,7 @@ class Judgement:
         waiting: Callable[[], tuple[Drawn, Sequence[Rows]]],
         renames: Callable[[Functions], Sequence[Rename]],
         *,
+        clocked: bool,
         lines: bool,
         requests: tuple[F64, F64] | None = None,
     ) -> None:
@@ -101,7 +104,11 @@ class Judgement:
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
         self._design = self._designed(watched, (a.seconds(), b.seconds()))
-        self._rate = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
+        self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
+        self._clocked = clocked and all(own.clocked for own in self._cuts)
+        self._clock_sides = scaled(cuts.a, of_a, clock=True), scaled(cuts.b, of_b, clock=True)
+        by_clock = self._measured(kind) == "clock"
+        self._rate = self._unless_refused(self._by_clock()) if by_clock else self._sampled
         found = functions(stacks, a, b, wanted.most_tested)
         self.renamed = renames(found)
         self._functions, self._was = merged(found, self.renamed)
@@ -123,6 +130,7 @@ class Judgement:
             "sentence": self._sentence(lack),
             "direction": self._rate.direction[0].value,
             "rate": effect(self._rate),
+            "sampled": effect(self._sampled),
             "idle": idle,
             "depth": depth,
             "loop": self._loop() if idle else None,
@@ -163,13 +171,15 @@ class Judgement:
 
     def _explanation(self, own: _Family) -> ToldExplanation:
         """What accounts for the change: the fewest call paths, and functions by their own time."""
-        of, rate = self._nodes, self._rate
+        of, sampled = self._nodes, self._sampled
         a, b = (whole if whole > 0 else 1.0 for whole in (self._design.a.whole, self._design.b.whole))
         delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a
         names = list(map(unescape, self._tree.names))
-        changed = rate.direction[0] in CHANGED
+        # The whole may be known by the clock, what explains it is known by samples.
+        agreed = sampled.delta[0] * self._rate.delta[0] > 0
+        changed = bool(agreed) and self._rate.direction[0] in CHANGED
         found = explain(names, of.level, of.name, delta, self._outside, changed=changed)
-        owned = own_time(own.found.delta, own.changed, float(rate.delta[0]) if changed else 0.0)
+        owned = own_time(own.found.delta, own.changed, float(sampled.delta[0]) if changed else 0.0)
         frames = [Frame.parse(unescape(self._functions.names[one.at])) for one in owned]
         return {
             "share": found.share,
@@ -193,7 +203,7 @@ class Judgement:
         told: list[ToldCondition] = []
         for condition in self._wanted.conditions:
             found = self._about(condition, idle, depth)
-            state, said_ = judge(condition, found, whole=float(self._rate.a[0]))
+            state, said_ = judge(condition, found, whole=float(self._sampled.a[0]))
             told.append(
                 {"condition": condition.text, "state": state.value, "sentence": said_, "effect": found}
             )
@@ -223,7 +233,18 @@ class Judgement:
         )
         of = self._designed((self._design.a, self._design.b), (a, b))
         refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
-        return effect(_told(self._raw(of, (a, b), (samples_a, samples_b)), refused))
+        by_clock = self._measured(kind) == "clock"
+        found = self._by_clock() if by_clock else self._raw(of, (a, b), (samples_a, samples_b))
+        return effect(_told(found, refused))
+
+    def _measured(self, kind: ProfileType) -> str:
+        """What the whole of a type is taken from."""
+        return "clock" if self._clocked and kind is ProfileType.CPU else "samples"
+
+    def _by_clock(self) -> Effects:
+        """The CPU time of all threads as the kernel counts it, which no sampling blurs."""
+        cells = self._cuts[0].clock, self._cuts[1].clock
+        return self._raw(self._designed(self._clock_sides, cells), cells, (math.inf, math.inf))
 
     def _of_functions(self, condition: Condition) -> Effect | None:
         """The time of stacks that have (or end with) any function of a condition, each stack once."""
@@ -340,9 +361,9 @@ class Judgement:
         return sentence(words, self._kind, unwatched=unwatched, refused=refused, lack=lacking)
 
     def _method(self) -> Method:
-        of, rate = self._design, self._rate
+        of, sampled = self._design, self._sampled
         sides = (of.a, of.b)
-        counting = ((rate.variance_a, rate.counting_a), (rate.variance_b, rate.counting_b))
+        counting = ((sampled.variance_a, sampled.counting_a), (sampled.variance_b, sampled.counting_b))
         return {
             "alpha": self._wanted.alpha,
             "look": self._wanted.look,
@@ -362,6 +383,7 @@ class Judgement:
                 finite(float(variance[0] / counted[0])) if counted[0] > 0 else None
                 for variance, counted in counting
             ],
+            "measured": self._measured(self._kind),
         }
 
 

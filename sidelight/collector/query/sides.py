@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sidelight.collector.columns import Column, is_word, one
-from sidelight.collector.query.cells import F64, Cut, floats, whole
+from sidelight.collector.query.cells import F64, ON_CPU, Cut, floats, whole
 from sidelight.collector.query.drawing import Flags
 from sidelight.collector.query.quality import added, flattened, said, seconds, share
 from sidelight.collector.query.watched import processes
@@ -72,16 +72,17 @@ def served(own: Cut, requests: float) -> F64:
     return share * requests
 
 
-def scaled(own: Cut, requests: F64 | None) -> Side:
+def scaled(own: Cut, requests: F64 | None, *, clock: bool = False) -> Side:
     """What was watched, in requests where those of each block are known.
 
-    Of the requests of a block those are counted that came while somebody watched.
+    Of the requests of a block those are counted that came while somebody watched. The kernel's `clock` goes
+    on while ticks fail: for it all the time counts in which pods were there.
     """
-    if requests is None:
-        return own.side
-    alive = own.alive.sum(0)
-    each = np.divide(requests, alive, out=np.zeros_like(alive), where=alive > 0)
-    return Side(own.side.watched * each, own.side.pods, own.side.seconds)
+    watched = own.alive if clock else own.side.watched
+    if requests is not None:
+        alive = own.alive.sum(0)
+        watched = watched * np.divide(requests, alive, out=np.zeros_like(alive), where=alive > 0)
+    return Side(watched, own.side.pods, own.side.seconds)
 
 
 def taken(own: Cut, requests: F64 | None) -> Taken:
@@ -104,7 +105,8 @@ def taken(own: Cut, requests: F64 | None) -> Taken:
         kinds=said(table["thread"]),
         truncated=truncated / max(samples, truncated, 1),
         coverage=share(added(watched["covered_ns"]), added(watched["ticking_ns"])),
-        cpu=cpu / pod_seconds if cpu > 0 and pod_seconds > 0 else None,
+        cpu=cpu / alive if cpu > 0 and alive > 0 else None,
+        sampled=float(own.seconds(ON_CPU).sum()) / pod_seconds if own.clocked and pod_seconds > 0 else None,
         requests=None if requests is None or not alive else float(requests.sum()) / alive,
         first=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
         last=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,

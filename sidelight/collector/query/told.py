@@ -142,6 +142,7 @@ class Method(TypedDict):
     bootstrap: str
     rounds: int
     over_dispersion: list[float | None]
+    measured: str
 
 
 class ToldMore(TypedDict):
@@ -183,6 +184,7 @@ class Verdict(TypedDict):
     sentence: str
     direction: str
     rate: Effect
+    sampled: Effect
     idle: Effect | None
     depth: ToldDepth | None
     loop: ToldLoop | None

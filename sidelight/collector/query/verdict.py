@@ -127,6 +127,7 @@ def judge(
         other,
         waiting,
         renames,
+        clocked=pick.all,
         lines=lines,
         requests=requests,
     )
