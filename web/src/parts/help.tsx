@@ -1,7 +1,7 @@
 import { change, place } from "../location.ts";
 import { signal } from "../signals.ts";
 import { onPage } from "../url.ts";
-import { useWords } from "../words.ts";
+import { useWords, type Words } from "../words.ts";
 import { Link, Show } from "./basics.tsx";
 
 const dialog = () => document.querySelector<HTMLDialogElement>("#help");
@@ -22,6 +22,9 @@ export function KeyTable() {
   );
 }
 
+/** What few ask. */
+export const Told = ({ about }: { about: keyof Words["aside"] }) => <Show asked={useWords()} what="the words">{({ aside }) => <p>{aside[about]}</p>}</Show>;
+
 export function KeySwitch() {
   const on = place.value.keys;
   return (
@@ -35,12 +38,10 @@ export function Help() {
   return (
     <dialog id="help" aria-labelledby="help-title">
       <h2 id="help-title">Keyboard</h2>
-      {wanted.value && <KeyTable />}
+      {wanted.value && <><KeyTable /><Told about="address" /></>}
       <KeySwitch />
-      <p class="quiet" onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
-        Everything you see is in the address: copy it to share the view, or use Share to fix relative times.
-        A frame counts where it was on the stack; “takes more time” can mean slower or called more often.
-        {" "}<Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
+      <p onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
+        <Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
       </p>
       <form method="dialog"><button class="primary">Close</button></form>
     </dialog>
