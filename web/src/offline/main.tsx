@@ -20,6 +20,7 @@ import "../styles/tokens.css";
 import "../styles/page.css";
 import "../styles/parts.css";
 import "../styles/flame.css";
+import "../styles/depth.css";
 import "../styles/lenses.css";
 import "./offline.css";
 

@@ -12,7 +12,6 @@ import { Deploys } from "../parts/deploys.tsx";
 import { Nothing } from "../parts/empty.tsx";
 import { Exports, Share } from "../parts/exports.tsx";
 import { Filters, TypePicker } from "../parts/filters.tsx";
-import { Told } from "../parts/help.tsx";
 import { Lensed, treeAsked } from "../parts/lensed.tsx";
 import { Pruned } from "../parts/pruned.tsx";
 import { QualityLine } from "../parts/quality.tsx";
@@ -23,7 +22,7 @@ import { allSamples, rates } from "../quality.ts";
 import { selectorOf } from "../selectors.ts";
 import { usualSides } from "../sides.ts";
 import { onPage, type ViewName } from "../url.ts";
-import type { Words } from "../words.ts";
+import { useWords, type Words } from "../words.ts";
 
 export function Service({ turn }: { turn: number }) {
   const here = place.value;
@@ -137,3 +136,5 @@ function Aside({ ask, about }: { ask: string; about: keyof Words["aside"] }) {
   const [asked, be] = useState(false);
   return <details class="why" onToggle={() => be(true)}><summary>{ask}</summary>{asked && <Told about={about} />}</details>;
 }
+
+const Told = ({ about }: { about: keyof Words["aside"] }) => <Show asked={useWords()} what="the words">{({ aside }) => <p>{aside[about]}</p>}</Show>;

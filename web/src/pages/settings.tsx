@@ -4,7 +4,7 @@ import { epoch, type StatusAnswer } from "../api/answers.ts";
 import { change, place, PREFIX } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Facts, Segments, Show } from "../parts/basics.tsx";
-import { KeySwitch, KeyTable, Told } from "../parts/help.tsx";
+import { KeySwitch, KeyTable } from "../parts/help.tsx";
 import { zoned } from "../times.ts";
 import type { Theme } from "../url.ts";
 import { useWords } from "../words.ts";
@@ -21,7 +21,6 @@ export function Settings() {
           <Segments<Theme> label="Theme" value={place.value.theme} choose={(theme) => change({ theme }, "replace")}
             options={[["", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
           <KeySwitch />
-          <Told about="appearance" />
         </section>
         <section class="card" aria-labelledby="collector">
           <h2 id="collector">This collector</h2>

@@ -1,7 +1,7 @@
 import { change, place } from "../location.ts";
 import { signal } from "../signals.ts";
 import { onPage } from "../url.ts";
-import { useWords, type Words } from "../words.ts";
+import { useWords } from "../words.ts";
 import { Link, Show } from "./basics.tsx";
 
 const dialog = () => document.querySelector<HTMLDialogElement>("#help");
@@ -17,13 +17,10 @@ export function openHelp(): void {
 export function KeyTable() {
   return (
     <Show asked={useWords()} what="the keys">
-      {({ keys }) => <dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>}
+      {({ keys, aside }) => <><dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl><p class="quiet">{aside.address}</p></>}
     </Show>
   );
 }
-
-/** What few ask. */
-export const Told = ({ about }: { about: keyof Words["aside"] }) => <Show asked={useWords()} what="the words">{({ aside }) => <p>{aside[about]}</p>}</Show>;
 
 export function KeySwitch() {
   const on = place.value.keys;
@@ -38,7 +35,7 @@ export function Help() {
   return (
     <dialog id="help" aria-labelledby="help-title">
       <h2 id="help-title">Keyboard</h2>
-      {wanted.value && <><KeyTable /><Told about="address" /></>}
+      {wanted.value && <KeyTable />}
       <KeySwitch />
       <p onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
         <Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
