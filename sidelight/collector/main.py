@@ -240,7 +240,7 @@ async def serve(
             *deploys.routes,
             *(captures.routes() if settings.captures else captures_off()),
             *links.routes(kept_links, link_rules, settings.path_prefix),
-            *ui.routes(settings.path_prefix, pages),
+            *ui.routes(settings.path_prefix, pages, [] if settings.deploys else ["deploys"]),
         ]
         if serves
         else [],

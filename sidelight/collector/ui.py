@@ -2,15 +2,15 @@
 
 The UI is looked for in the installed package (`sidelight/collector/ui`), then in a source tree
 (`web/dist`). Files are listed once, at start: a request can only name what was built, and a rebuilt
-UI shows after a restart. Pages name the path they are served under by a placeholder that is replaced
-here, so that one build serves any `--path-prefix`.
+UI shows after a restart. Pages name the path they are served under, and what is switched off, by
+placeholders that are replaced here, so that one build serves any `--path-prefix`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from sidelight.collector.door import NotFound
 
 _PLACEHOLDER: Final = "/__sidelight_prefix__/"
 _BUILD_PLACEHOLDER: Final = "__sidelight_build__"
+_OFF_PLACEHOLDER: Final = "__sidelight_off__"
 _HERE: Final = Path(__file__).resolve().parent
 PLACES: Final = (_HERE / "ui", _HERE.parent.parent / "web" / "dist")
 
@@ -98,11 +99,15 @@ def build_name(built: Built | None) -> str:
     return f"{__version__}+{hashlib.sha256(built.page.encode()).hexdigest()[:8]}"
 
 
-def routes(path_prefix: str = "", built: Built | None = None) -> list[web.RouteDef]:
-    """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`."""
+def routes(path_prefix: str = "", built: Built | None = None, off: Sequence[str] = ()) -> list[web.RouteDef]:
+    """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`.
+
+    `off` names parts of the API that are switched off, which pages then do not ask.
+    """
     if built is None:
         return [web.get(path, _missing) for path in (*_pages(path_prefix), "/speedscope/{page:.*}")]
     page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/").replace(_BUILD_PLACEHOLDER, build_name(built))
+    page = page.replace(_OFF_PLACEHOLDER, " ".join(off))
 
     async def show(_: web.Request) -> web.Response:
         return _page(page, POLICY)

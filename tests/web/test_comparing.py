@@ -72,12 +72,12 @@ def test_widths_are_the_mean_of_both_sides(shop: str, open_page: Open) -> None:
 
 def test_shares_are_a_switch_and_the_page_says_which_is_shown(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?{SIDES}")
-    expect(page.locator(".norm")).to_contain_text("absolute rate")
+    expect(page.locator(".norm")).to_contain_text("in milliseconds per second a pod was watched")
     page.get_by_role("button", name="Share of side").click()
     expect(page.locator(".norm")).to_contain_text("shares")
     assert "A total\n54.55 % · 3.60 s" in hover(page, "query")
     page.go_back()
-    expect(page.locator(".norm")).to_contain_text("absolute rate")
+    expect(page.locator(".norm")).to_contain_text("in milliseconds per second a pod was watched")
 
 
 def test_side_by_side_links_zoom_and_search(shop: str, open_page: Open) -> None:

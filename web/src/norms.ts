@@ -2,15 +2,15 @@ import type { Norm } from "./flame/compare.ts";
 import type { ViewName } from "./url.ts";
 
 const SCALE = {
-  rate: "the absolute rate: milliseconds per second a pod was watched (ms/s)",
+  rate: "milliseconds per second a pod was watched (ms/s)",
   share: "shares of a side's own total: unchanged code seems to shrink when something else grows",
 };
 
 const USED: Record<Exclude<ViewName, "sandwich">, string> = {
-  flame: "Width is the mean of A and B, colour their difference; both use",
-  sides: "Each graph is as wide as its own total; differences use",
+  flame: "Widths are the mean of A and B, colours their difference, in",
+  sides: "Each graph is as wide as its own total; differences are in",
   table: "Numbers are",
-  lines: "Times are each side's own; the words use",
+  lines: "Times are each side's own; differences are in",
 };
 
 const DIFFERENCE = { rate: "", share: " Δ is in percentage points (pp)." };

@@ -17,7 +17,7 @@ export const percent = (part: number, digits = 1): string => `${(part * 100).toF
 export const signed = (text: string, value: number): string => (value > 0 ? `+${text}` : text.replace("-", "−"));
 
 /** The ends of an interval of a difference. */
-export const interval = (low: number, high: number, write: (value: number) => string): string => `${signed(write(low), low)} to ${signed(write(high), high)}`;
+export const interval = (low: number, high: number, write: (value: number) => string, joint = "to"): string => `${signed(write(low), low)} ${joint} ${signed(write(high), high)}`;
 
 /** An interval that is wrong in this part of all cases, by its name. */
 export const sure = (level: number): string => `${Number((100 - level * 100).toFixed(1))} % interval`;

@@ -10,7 +10,7 @@ export interface Words {
   /** Where to read on: below the prefix, its name, and what to say of it. */
   readonly more: readonly (readonly [string, string, string])[];
   /** What is told where one asks for it. */
-  readonly aside: Readonly<Record<"truncated" | "version", string>>;
+  readonly aside: Readonly<Record<"address" | "truncated" | "version", string>>;
   /** How to profile a first service, by where it runs; `{collector}` stands for the collector's address. */
   readonly begin: Readonly<Record<string, { readonly text: string; readonly words: string }>>;
   readonly send: string;

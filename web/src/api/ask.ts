@@ -22,6 +22,10 @@ export function apiUrl(path: string, parameters: Parameters = {}): string {
   return `${PREFIX}api/v1/${path}${text === "" ? "" : `?${text}`}`;
 }
 
+/** The address of a question to a part of the collector that may be switched off: null where it is, as this page was told. */
+export const partUrl = (part: string, parameters: Parameters): string | null =>
+  (document.querySelector<HTMLMetaElement>('meta[name="sidelight-off"]')?.content.split(" ").includes(part) ? null : apiUrl(part, parameters));
+
 /** Asks; `coming` is told when the answer begins to arrive. Raises Failure, or what `signal` was aborted with. */
 export async function ask<Answer>(url: string, signal: AbortSignal, coming: () => void = () => {}): Promise<Answer> {
   let response: Response;

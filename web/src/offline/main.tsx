@@ -1,7 +1,6 @@
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
-import { normWords } from "../norms.ts";
 import { notices } from "../notices.ts";
 import { count } from "../numbers.ts";
 import { BasisLine, Notices, Segments, Toggle } from "../parts/basics.tsx";
@@ -21,6 +20,7 @@ import "../styles/tokens.css";
 import "../styles/page.css";
 import "../styles/parts.css";
 import "../styles/flame.css";
+import "../styles/depth.css";
 import "../styles/lenses.css";
 import "./offline.css";
 
@@ -72,14 +72,13 @@ function Page({ about, flame }: Carried) {
           </div>
         ))}
         <Notices said={verdict ? notices([], [], flame.basis) : notices(flame.sides, two ? ["A", "B"] : [""], flame.basis)} />
-        {verdict && <Checks checks={verdict.checks} />}
+        {verdict && <Checks verdict={verdict} told />}
         {flame.pruned.nodes > 0 && <p class="notices single">{count(flame.pruned.nodes)} of the smallest call paths are summed into <code>(other)</code>; totals are exact.</p>}
         <div class="viewbar">
           <Segments<ViewName> label="View" value={view === "sides" && !two ? "flame" : view} choose={(next) => change({ view: next })}
             options={two ? [["flame", "Differential"], ["sides", "Side by side"], ...LISTS] : [["flame", "Flame graph"], ...LISTS]} />
           {two && <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
           {verdict && <Toggle on={raw} title="All that is beyond counting noise" flip={() => change({ raw: !raw })}>Raw differences</Toggle>}
-          {two && <span class="quiet norm">{normWords(norm, view)}</span>}
         </div>
         {flame.sides.every(({ samples }) => samples === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>

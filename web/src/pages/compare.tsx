@@ -17,7 +17,6 @@ import { rangeOf } from "../parts/range.tsx";
 import { SidePickers } from "../parts/sides.tsx";
 import { sideName } from "../selectors.ts";
 import { onPage, type ViewName } from "../url.ts";
-import { normWords } from "../norms.ts";
 import { TwoVersions } from "./twoversions.tsx";
 
 export function Compare({ turn }: { turn: number }) {
@@ -52,11 +51,12 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
   const names = current ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
   const verdict = answer.verdict ?? null;
   const refused = verdict?.direction === "incomparable";
+  const compared = verdict && !refused && verdict.direction !== "unknown";
   return (
     <>
       <Finding verdict={current ? verdict : undefined} />
       <Notices said={verdict ? notices([], [], answer.basis) : notices(answer.sides, ["A", "B"], answer.basis)} />
-      {current && verdict && <Checks checks={verdict.checks} />}
+      {current && verdict && <Checks verdict={verdict} told />}
       <BandChip />
       <div class="viewbar">
         <Segments<ViewName> label="View" value={view} choose={(next) => change({ view: next })}
@@ -65,13 +65,12 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
           options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />
         <Toggle on={sig} title="Leave out what is within noise: rows of tables; frames turn grey" flip={() => change({ sig: !sig })}>Only significant</Toggle>
         {verdict && <Toggle on={raw} title="All that is beyond counting noise, though pods and times may differ by as much anyway" flip={() => change({ raw: !raw })}>Raw differences</Toggle>}
-        <span class="quiet norm">{normWords(norm, view)}</span>
       </div>
       {refused && !raw && <p class="notices single">Nothing is coloured, because the sides cannot be compared. <button type="button" onClick={() => change({ raw: true })}>Show raw differences</button></p>}
       <Pruned pruned={answer.pruned} />
       {answer.sides.every(({ samples }) => samples === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : <Lensed answer={answer} names={names} below={() => verdict && !refused && verdict.functions.function.length > 0 && !invert && <Changes verdict={verdict} />} />}
+        : <Lensed answer={answer} names={names} below={() => compared && verdict.functions.function.length > 0 && !invert && <Changes verdict={verdict} />} />}
     </>
   );
 }

@@ -104,7 +104,7 @@ function Distribution({ answer, current, url, parts, verdict }: {
       {!two && <QualityLine of={sides[0]} />}
       {gapWords !== "" && <p class="verdict">{current ? gapWords : "Loading stack depths…"}</p>}
       {shifts && <p class="quiet">Its {sure(verdict?.method.level ?? 0)} is {percent(shifts.gap.low)} to {percent(shifts.gap.high)}.</p>}
-      {verdict && <Checks checks={verdict.checks} />}
+      {verdict && <Checks verdict={verdict} />}
       <div class="charts">
         <figure class="card"><figcaption>Histogram <Key two={two} names={names} /></figcaption>
           <Brush name="Histogram of stack depth" {...binsOf(deepest)} {...brush}><Histogram {...chart} summary={`Histogram of stack depth. ${summary}.`} /></Brush></figure>

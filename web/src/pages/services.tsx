@@ -1,6 +1,6 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
-import { apiUrl } from "../api/ask.ts";
+import { apiUrl, partUrl } from "../api/ask.ts";
 import type { ValuesAnswer } from "../api/answers.ts";
 import type { DeploysAnswer } from "../api/deploys.ts";
 import type { OverviewAnswer } from "../api/grids.ts";
@@ -42,7 +42,7 @@ function List({ answer, range, turn }: { answer: OverviewAnswer; range: Range; t
   const { q, sort, query } = place.value;
   const key = sort || "-cores";
   const lower = useMemo(() => answer.service.map((name) => name.toLowerCase()), [answer]);
-  const found = useAnswer<DeploysAnswer>(apiUrl("deploys", { limit: "500" }));
+  const found = useAnswer<DeploysAnswer>(partUrl("deploys", { limit: "500" }));
   useEffect(() => { if (turn > 0) found.again(); }, [turn]);
   const deploys = useMemo(() => latest(answer, found.answer?.deploys ?? []), [answer, found.answer]);
   const drifts = useMemo(() => answer.service.map((_, at) => drift(answer, at)), [answer]);

@@ -21,7 +21,6 @@ export function Settings() {
           <Segments<Theme> label="Theme" value={place.value.theme} choose={(theme) => change({ theme }, "replace")}
             options={[["", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
           <KeySwitch />
-          <p class="quiet">Both are in the address, like all that these pages show: links from here keep them, and a shared address shows what you see.</p>
         </section>
         <section class="card" aria-labelledby="collector">
           <h2 id="collector">This collector</h2>

@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 import { useAnswer } from "../api/answer.ts";
-import { apiUrl } from "../api/ask.ts";
+import { partUrl } from "../api/ask.ts";
 import { epoch } from "../api/answers.ts";
 import type { Deploy, DeploysAnswer } from "../api/deploys.ts";
 import { place, PREFIX } from "../location.ts";
@@ -26,7 +26,7 @@ export function viewOf({ service, version, previous, links: { view } }: Deploy):
 
 /** The deploys of one service: how the newest stands, and opened all of them; nothing where there are none. */
 export function Deploys({ service, turn }: { service: string; turn: number }) {
-  const asked = useAnswer<DeploysAnswer>(apiUrl("deploys", { service, limit: "10" }));
+  const asked = useAnswer<DeploysAnswer>(partUrl("deploys", { service, limit: "10" }));
   useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
   const all = asked.answer?.deploys ?? [];
   if (all.length === 0) return null;

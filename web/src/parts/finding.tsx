@@ -1,13 +1,13 @@
 import type { ComponentChildren } from "preact";
-import type { Check, Effect, Verdict, Way } from "../api/verdict.ts";
+import type { Effect, Verdict, Way } from "../api/verdict.ts";
 import { focusWordOf } from "../flame/focus.ts";
 import { frameText } from "../flame/judged.ts";
 import { sandwichOf } from "../flame/offers.ts";
 import { frameParts } from "../flame/packages.ts";
 import { place } from "../location.ts";
-import { interval, percent, plural, short, signed, sure } from "../numbers.ts";
-import { onPage } from "../url.ts";
-import { Link } from "./basics.tsx";
+import { interval, percent, short, signed, sure } from "../numbers.ts";
+import { onPage, type Place } from "../url.ts";
+import { Facts, Link } from "./basics.tsx";
 import { rateWords } from "./changes.tsx";
 
 const NONE = "This answer has no verdict. What is coloured is beyond counting noise, which is less than what pods and times differ by anyway.";
@@ -31,7 +31,7 @@ function Why({ verdict: { explanation: { share, paths }, method: { unit } } }: {
   if (paths.length === 0) return null;
   return (
     <div class="why">
-      <span>{share === null ? "Within it, these moved most:" : `${plural(paths.length, "call path")} ${paths.length === 1 ? "makes" : "make"} up ${share > 1.005 ? "more than all" : percent(share, 0)} of it:`}</span>
+      <span>{share === null ? "These moved, though:" : `${share > 1.005 ? "It" : `${percent(share, 0)} of it`} comes from ${paths.length === 1 ? "one call path" : `${paths.length} call paths`}:`}</span>
       <ul>
         {paths.map(({ names, delta, share: part }) => (
           <li key={names.join("\n")}>
@@ -39,7 +39,7 @@ function Why({ verdict: { explanation: { share, paths }, method: { unit } } }: {
               title={`${names.map((name) => frameParts(name).function).join(" › ").slice(-300)}: open in the graph`}>
               <bdi>{frameParts(names[names.length - 1]).function.slice(0, 120)}</bdi>
             </Link>{" "}
-            <span class="number">{delta > 0 ? "▲" : "▼"} {signed(rateWords(delta, unit), delta)} <span class="quiet">({percent(part, 0).replace("-", "−")})</span></span>
+            <span class="number">{delta > 0 ? "▲" : "▼"} {signed(rateWords(delta, unit), delta)}{share !== null && <span class="quiet"> ({percent(part, 0).replace("-", "−")})</span>}</span>
           </li>
         ))}
       </ul>
@@ -50,65 +50,65 @@ function Why({ verdict: { explanation: { share, paths }, method: { unit } } }: {
 /** What something is, and its words for more, less and neither. */
 type Said = readonly [subject: string, more: string, less: string, same: string];
 
-const DEPTH: Said = ["Stacks are", "deeper", "less deep", "as deep as before"];
-const IDLE: Said = ["Threads wait", "more", "less", "as much as before"];
-const LOOP: Said = ["The event loop is", "busier", "less busy", "as busy as before"];
+const DEPTH: Said = ["Stacks are", "deeper", "shallower", "as deep"];
+const IDLE: Said = ["Threads wait", "more", "less", "as much"];
+const LOOP: Said = ["The event loop is", "busier", "less busy", "as busy"];
 
-const said = ([subject, more, less, same]: Said, way: Way): string => (way === "more" || way === "new" ? `${subject} ${more}`
-  : way === "less" || way === "gone" ? `${subject} ${less}` : way === "same" ? `${subject} ${same}` : `Whether ${subject.toLowerCase()} ${more} cannot be told yet`);
+const said = ([subject, more, less, same]: Said, way: Way, delta: number): string => (way === "more" || way === "new" ? `${subject} ${more} in B`
+  : way === "less" || way === "gone" ? `${subject} ${less} in B` : way === "same" ? `${subject} ${same} in B as in A` : `Whether ${subject.toLowerCase()} ${delta < 0 ? less : more} in B cannot be told yet`);
 
 const points = (value: number): string => (value * 100).toFixed(1);
 
-/** How a number differs, with its interval. */
-function Differs({ of: { a, b, delta, low, high, direction }, words, level, frames = false }: { of: Effect; words: Said; level: number; frames?: boolean }) {
-  const [whole, part] = frames ? [short, (value: number) => value.toFixed(1)] : [percent, points];
-  return (
-    <>{said(words, direction)}: {whole(a)} → {whole(b)}{frames ? " frames in the mean" : ""} <span class="quiet">({signed(part(delta), delta)}{frames ? "" : " points"}{low !== null && high !== null && `, ${sure(level)} ${interval(low, high, part)}`})</span></>
-  );
-}
-
+/** What became of depth, idle time and the event loop, each a way to where it is shown; intervals are of the level that the sentence names. */
 function Besides({ verdict: { depth, idle, roles, loop, method: { level } }, apart }: { verdict: Verdict; apart: boolean }) {
   const here = place.value;
-  const line = (children: ComponentChildren) => <li>{children}</li>;
+  const line = (words: Said, { a, b, delta, low, high, direction }: Effect, unit: string, to: Place | null, more?: ComponentChildren) => {
+    const [whole, part] = words === DEPTH ? [short, (value: number) => value.toFixed(1)] : [percent, points];
+    const sentence = said(words, direction, delta);
+    return (
+      <li>
+        {to && !apart ? <Link to={to}>{sentence}</Link> : sentence}: {whole(a)} → {whole(b)} {unit} <span class="quiet" title={sure(level)}>({signed(part(delta), delta)}{words !== DEPTH && " points"}{low !== null && high !== null && `, between ${interval(low, high, part, "and")}`})</span>{more}.
+      </li>
+    );
+  };
   const waits = idle && (idle.a > 0 || idle.b > 0);
+  const holders = loop?.holders.filter(({ effect: { a, b } }) => a + b > 0.02).slice(0, 3) ?? [];
   if (!depth && !waits && !loop) return null;
   return (
     <ul class="besides">
-      {depth && line(<><Differs of={depth.mean} words={DEPTH} level={level} frames />. {!apart && <Link to={onPage(here, "depth", { focus: here.focus })}>Stack depth</Link>}</>)}
-      {waits && line(<><Differs of={idle} words={IDLE} level={level} />{roles.length > 1 && roles.map(({ thread, idle: own }) => (
+      {depth && line(DEPTH, depth.mean, "frames on average", onPage(here, "depth", { focus: here.focus }))}
+      {waits && line(IDLE, idle, "of their time", here.type === "wall" ? null : { ...here, type: "wall", colour: "state", view: "sides" }, roles.length > 1 && roles.map(({ thread, idle: own }) => (
         <span key={thread}>; {thread === "main" ? "main threads" : "others"} {percent(own.a)} → {percent(own.b)}</span>
-      ))}. {!apart && here.type !== "wall" && <Link to={{ ...here, type: "wall", colour: "state", view: "sides" }}>Wall time by state</Link>}</>)}
-      {loop && line(<><Differs of={loop.busy} words={LOOP} level={level} />{loop.holders.length > 0 && <>; it is held by {loop.holders.slice(0, 3).map(({ function: fn, file, effect }, at) => (
-        <span key={fn + file}>{at > 0 && ", "}<Link to={{ ...here, ...sandwichOf(frameText(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.a)} → {percent(effect.b)})</span>
-      ))}</>}.</>)}
+      )))}
+      {loop && line(LOOP, loop.busy, "of its time", null, holders.map(({ function: fn, file, effect }, at) => (
+        <span key={fn + file}>{at > 0 ? ", " : "; it is held by "}<Link to={{ ...here, ...sandwichOf(frameText(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.a)} → {percent(effect.b)})</span>
+      )))}
     </ul>
   );
 }
 
-const STATES = { alike: "ok", differs: "differs", unknown: "not known" } as const;
-
-/** All that could make the sides not comparable, each with its word and what to do; folded while nothing does. */
-export function Checks({ checks }: { checks: readonly Check[] }) {
-  const refused = checks.filter(({ severity }) => severity === "refuse");
-  const apart = checks.filter(({ severity }) => severity !== "ok");
-  const unknown = checks.filter(({ state, severity }) => state === "unknown" && severity === "ok");
-  const named = (some: readonly Check[]) => some.map(({ name }) => name).join(", ");
-  const title = (refused.length > 0 ? `The sides cannot be compared: ${named(refused)}` : apart.length > 0 ? `Look twice: ${named(apart)}` : "The sides were taken alike")
-    + (unknown.length > 0 ? `; not known: ${named(unknown)}` : "");
+/**
+ * What could make the sides not comparable: a line for each doubt, with what to do, and all else folded. Of a side that
+ * was not watched there is nothing to say. With `told` the sentence above has said already what keeps them apart.
+ */
+export function Checks({ verdict: { checks, direction, method }, told = false }: { verdict: Verdict; told?: boolean }) {
+  if (direction === "unknown") return null;
+  const doubts = checks.filter(({ severity }) => severity !== "ok");
+  const rest = checks.filter((check) => !doubts.includes(check));
+  const unknown = rest.filter(({ state }) => state === "unknown").map(({ name }) => name);
   return (
-    <details class="checks" open={apart.length > 0}>
-      <summary><span class={apart.length > 0 ? "doubt" : ""}>{apart.length > 0 && <span aria-hidden="true">⚠ </span>}{title}</span></summary>
-      <dl>
-        {checks.map(({ name, state, severity, text, hint }) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>
-              <strong class={severity === "ok" ? "" : "doubt"}>{severity === "refuse" ? "not comparable" : STATES[state]}</strong> <span>{text}</span>
-              {hint !== "" && severity !== "ok" && <> <span class="quiet">{hint}</span></>}
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </details>
+    <>
+      {doubts.length > 0 && (
+        <ul class="notices doubts" aria-label="Before you compare">
+          {doubts.map(({ name, severity, text, hint }) => (
+            <li key={name}><strong>{name}</strong>{!(told && severity === "refuse") && <> {text.replace(/\.?$/, ".")}</>} {hint}</li>
+          ))}
+        </ul>
+      )}
+      <details class="numbers checks">
+        <summary>Nothing {doubts.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
+        <Facts of={[...rest.map(({ name, text }) => [name, text] as const), ["measured", method.measured === "clock" ? "the whole by the kernel's clock, call paths in samples" : "in samples"]]} />
+      </details>
+    </>
   );
 }

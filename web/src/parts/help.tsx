@@ -17,7 +17,7 @@ export function openHelp(): void {
 export function KeyTable() {
   return (
     <Show asked={useWords()} what="the keys">
-      {({ keys }) => <dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>}
+      {({ keys, aside }) => <><dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl><p class="quiet">{aside.address}</p></>}
     </Show>
   );
 }
@@ -37,10 +37,8 @@ export function Help() {
       <h2 id="help-title">Keyboard</h2>
       {wanted.value && <KeyTable />}
       <KeySwitch />
-      <p class="quiet" onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
-        Everything you see is in the address: copy it to share the view, or use Share to fix relative times.
-        A frame counts where it was on the stack; “takes more time” can mean slower or called more often.
-        {" "}<Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
+      <p onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
+        <Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
       </p>
       <form method="dialog"><button class="primary">Close</button></form>
     </dialog>

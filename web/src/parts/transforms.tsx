@@ -3,17 +3,19 @@ import type { Looked } from "../flame/look.ts";
 import type { MergeBy } from "../flame/merge.ts";
 import { MOST_TRANSFORMS, transformWords, without, type Fate } from "../flame/transforms.ts";
 import { change, place } from "../location.ts";
+import { normWords } from "../norms.ts";
 import { count, percent } from "../numbers.ts";
 import { Segments } from "./basics.tsx";
 
-/** What frames are told apart by, the transforms in force, and what they did to the samples. */
+/** What frames are told apart by, what two sides are compared in, the transforms in force, and what they did to the samples. */
 export function LensBar({ looked, names }: { looked: Looked; names: readonly string[] }) {
-  const { by, t, collapse } = place.value;
+  const { by, t, collapse, norm, view } = place.value;
   return (
     <div class="lensbar">
       <span class="quiet" aria-hidden="true">Frames by</span>
       <Segments<MergeBy> label="Frames by" value={by} choose={(next) => change({ by: next, focus: "", fn: "" })}
         options={[["function", "Function"], ["line", "Line", "Tell a function's lines apart"], ["file", "File"], ["package", "Package"]]} />
+      {names.length > 1 && <span class="quiet norm">{normWords(norm, view)}</span>}
       {t === "" && !collapse ? null : <Breadcrumb looked={looked} names={names} />}
     </div>
   );
