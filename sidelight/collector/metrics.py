@@ -195,7 +195,11 @@ class Metrics:
         for outcome in ("attached", "denied", "refused", "failed", "away"):
             self.attached.labels(outcome)
         self.deploys_found = self._counter(
-            "sidelight_deploys_found", "New versions of services that were found, each once."
+            "sidelight_deploys_found", "Versions of services that arrived, each time once."
+        )
+        self.deploys_passed_over = self._counter(
+            "sidelight_deploys_passed_over",
+            "Times that a version came back and was not compared, as it does so too often.",
         )
         self.deploys_watched = self._gauge(
             "sidelight_deploys_watched", "Deploys that are looked after, by the one process that does."
