@@ -119,6 +119,13 @@ class Metrics:
             "Times that ClickHouse did not add up for a query, by cause.",
             ("cause",),
         )
+        self.prometheus_errors = self._counter(
+            "sidelight_prometheus_errors",
+            "Times that Prometheus did not tell the requests of a side, by cause.",
+            ("cause",),
+        )
+        for cause in ("unreachable", "timeout", "refused", "wrong", "empty", "ambiguous"):
+            self.prometheus_errors.labels(cause)
         self.query_answers = self._counter(
             "sidelight_query_answers",
             "Answers by where they came from: made, kept in memory, or shared with an equal question.",
