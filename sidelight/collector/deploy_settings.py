@@ -66,8 +66,14 @@ class DeploySettings:
     )
     deploy_gone_seconds: float = setting(
         900.0,
-        "a version not seen for so long while its service is was rolled back; above any sidecar's interval",
+        "a version not seen for so long while its service is has gone; above any sidecar's interval",
         read=positive,
+    )
+    deploy_arrivals_per_day: int = setting(
+        4,
+        "how often in a day a version that comes and goes is compared anew",
+        read=whole,
+        metavar="COUNT",
     )
     deploy_interval_seconds: float = setting(60.0, "time between looks for new versions", read=positive)
     deploy_looks_per_minute: int = setting(
@@ -111,6 +117,8 @@ class DeploySettings:
         """Raises ValueError or BadSetting for what does not go together."""
         if self.deploy_looks_per_minute < 1:
             raise ValueError("deploy_looks_per_minute must be at least 1")
+        if self.deploy_arrivals_per_day < 1:
+            raise ValueError("deploy_arrivals_per_day must be at least 1")
         if self.deploy_retention_days > MOST_DAYS:
             raise ValueError(f"deploy_retention_days must be at most {MOST_DAYS}")
         if self.deploy_last_look_seconds > MOST_LAST_DAYS * DAY_SECONDS:

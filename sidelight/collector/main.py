@@ -198,7 +198,7 @@ async def serve(
         metrics.segments_unreadable.inc,
         stage1(settings, metrics),
         disk.forget if disk else lambda _: None,
-        prometheus(settings),
+        prometheus(settings, metrics),
     )
     lease_seconds = settings.compact_lease_seconds
     shelf = Shelf(store)
@@ -448,14 +448,18 @@ def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
     )
 
 
-def prometheus(settings: Settings) -> Prometheus | None:
+def prometheus(settings: Settings, metrics: Metrics) -> Prometheus | None:
     """What tells the requests of services, from the settings. Raises BadSetting."""
     if settings.prometheus_url is None:
         return None
     file = settings.prometheus_token_file
     token = None if file is None else (read_tokens(file) or ("",))[0]
     return Prometheus(
-        settings.prometheus_url, settings.prometheus_requests, settings.prometheus_timeout_seconds, token
+        settings.prometheus_url,
+        settings.prometheus_requests,
+        settings.prometheus_timeout_seconds,
+        token,
+        lambda cause: metrics.prometheus_errors.labels(cause).inc(),
     )
 
 

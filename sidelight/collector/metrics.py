@@ -119,6 +119,13 @@ class Metrics:
             "Times that ClickHouse did not add up for a query, by cause.",
             ("cause",),
         )
+        self.prometheus_errors = self._counter(
+            "sidelight_prometheus_errors",
+            "Times that Prometheus did not tell the requests of a side, by cause.",
+            ("cause",),
+        )
+        for cause in ("unreachable", "timeout", "refused", "wrong", "empty", "ambiguous"):
+            self.prometheus_errors.labels(cause)
         self.query_answers = self._counter(
             "sidelight_query_answers",
             "Answers by where they came from: made, kept in memory, or shared with an equal question.",
@@ -195,7 +202,11 @@ class Metrics:
         for outcome in ("attached", "denied", "refused", "failed", "away"):
             self.attached.labels(outcome)
         self.deploys_found = self._counter(
-            "sidelight_deploys_found", "New versions of services that were found, each once."
+            "sidelight_deploys_found", "Versions of services that arrived, each time once."
+        )
+        self.deploys_passed_over = self._counter(
+            "sidelight_deploys_passed_over",
+            "Times that a version came back and was not compared, as it does so too often.",
         )
         self.deploys_watched = self._gauge(
             "sidelight_deploys_watched", "Deploys that are looked after, by the one process that does."

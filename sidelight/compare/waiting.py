@@ -49,6 +49,9 @@ def lacking(verdict: Verdict, conditions: tuple[Condition, ...]) -> str:
     if sides := verdict.unwatched:
         have = "have" if len(sides) > 1 else "has"
         return f"{' and '.join(sides)} {have} no windows yet"
+    if _is_blind(verdict):
+        named = ", ".join(map(str, conditions)) or "the whole"
+        return f"not enough data yet for {named}: one pod in one stretch of time"
     whole = verdict.rate.a if verdict.rate else 0.0
     early = []
     for condition, judged in zip(conditions, verdict.conditions, strict=True):
@@ -62,6 +65,12 @@ def lacking(verdict: Verdict, conditions: tuple[Condition, ...]) -> str:
     if not conditions and verdict.more is not None:
         early.append("the whole")
     return f"not enough data yet for {', '.join(early)}" if early else ""
+
+
+def _is_blind(verdict: Verdict) -> bool:
+    """Whether nothing tells how far a side varies, however small a change its numbers would show."""
+    method = verdict.method
+    return method.get("frequencies") == 0 and min(method.get("rows") or [0]) == 1
 
 
 def over(verdict: Verdict, now: float) -> bool:
@@ -111,7 +120,7 @@ def _estimate(verdict: Verdict) -> str:
         return ""
     if more.minutes is not None:
         return f"; about {minutes(more.minutes)} more"
-    return f"; {plural(more.pods, 'more pod')} would be needed" if more.pods is not None else ""
+    return f"; {plural(more.pods, 'pod')} of each side would do" if more.pods is not None else ""
 
 
 class Progress:

@@ -28,6 +28,8 @@ _DIRECTIONS: Final = {
     "new": "new in B",
     "gone": "gone in B",
 }
+_BY_SAMPLES: Final = "by samples"
+_MEASURED: Final = {"clock": "the whole by the kernel's clock"}
 _SEVERITIES: Final = {"warn": "warning", "refuse": "not comparable"}
 
 
@@ -155,6 +157,8 @@ def method(verdict: Verdict) -> str:
     if not told:
         return ""
     parts = [f"per {verdict.per}"]
+    if told.get("noise") != "counting":
+        parts.append(_MEASURED.get(str(told.get("measured")), _BY_SAMPLES))
     if (sure := told.get("level")) is not None:
         look = told.get("look") or 1
         parts.append(f"{_percent(1 - sure)} intervals" + (f" (look {look})" if look > 1 else ""))
@@ -194,7 +198,7 @@ def more(verdict: Verdict) -> str:
     if verdict.more.minutes is not None:
         return f"{seen}: about {minutes(verdict.more.minutes)} more."
     if verdict.more.pods is not None:
-        return f"{seen}: about {plural(verdict.more.pods, 'more pod')}; time alone does not do."
+        return f"{seen}: about {plural(verdict.more.pods, 'pod')} of each side; time alone does not do."
     return ""
 
 

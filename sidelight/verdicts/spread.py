@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
-from sidelight.verdicts.cells import Design, Side
+from sidelight.verdicts.cells import ROWS, Design, Side
 from sidelight.verdicts.slowness import cosines
 from sidelight.verdicts.student import MOST_DF, quantile, two_sided
 
@@ -162,36 +162,73 @@ def agreement(found: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64]
     return ((rates - found.a[:, None]) * np.sign(found.delta)[:, None] > 0).sum(1), int(seen.sum())
 
 
+MOST_PODS: Final = 1000
+"""Where more pods would be needed no number is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class More:
-    """What would do to see the change that is to be detected: minutes of the same pods, or more pods a
-    side."""
+    """What would do to see the change that is to be detected.
+
+    `minutes` of the same pods in all, or so many `pods` of each side; neither where not even the `most`
+    would. `differ` is how far pods differ for good, relative to what they take. `brief`: it was watched for
+    so short that luck and change cannot be told apart, and `minutes` is the least that would do. `passing`:
+    most of what blurs it comes and goes with load, which both sides share at the same time.
+    """
 
     minutes: float | None
     pods: int | None
+    differ: float = 0.0
+    brief: bool = False
+    passing: bool = False
+    most: int = MOST_PODS
 
 
 def more(found: Effects, design: Design, index: int = 0) -> More | None:
     """What is lacking, `None` where nothing is. Minutes are in all, of each side; time shrinks what does not
     last."""
-    rate, variance, lasting, df = (
-        float(values[index]) for values in (found.a, found.variance, found.lasting, found.df)
+    rate, other, variance, lasting, df, detectable = (
+        float(values[index])
+        for values in (found.a, found.b, found.variance, found.lasting, found.df, found.detectable)
     )
-    if float(found.detectable[index]) <= design.detect or rate <= 0:
+    counted = float(found.counting_a[index] + found.counting_b[index])
+    sides = (design.a, design.b)
+    if rate <= 0 or min(side.whole for side in sides) <= 0:
         return None
     level = 1 - design.alpha / 2
+    watched = max(side.watched.shape[1] * side.seconds for side in sides)
+    brief = not design.frequencies
+    blind = brief and min(side.rows for side in sides) == 1
+    if not blind and detectable <= design.detect:
+        return None
+    if brief:
+        surest = float(_needed(level, np.array(MOST_DF)))
+        block = min(side.seconds for side in sides if side.watched.shape[1] == 1)
+        least = watched * counted / (design.detect * rate / surest) ** 2
+        return More(max(watched + block, least) / 60, None, brief=True)
     needed = float(_needed(level, np.array(df)))
     aim = (design.detect * rate / needed) ** 2
     if lasting < aim:
-        blocks = max(side.watched.shape[1] * side.seconds for side in (design.a, design.b))
-        return More(blocks * (variance - lasting) / (aim - lasting) / 60, None)
-    pods = max(design.a.rows, design.b.rows)
-    for count in range(pods + 1, 1000):
-        freedom = float(count - 1 if design.same_pods else 2 * (count - 1))
+        passes = 2 * (variance - lasting - counted) > variance - lasting
+        together = design.same_time and not design.other_days
+        minutes = watched * (variance - lasting) / (aim - lasting) / 60
+        return More(minutes, None, passing=passes and not together)
+    own = [_pods(side) for side in sides]
+    differ = (lasting / (rate**2 / own[0] + other**2 / own[1])) ** 0.5
+    each = variance / (1 / own[0] + 1 / own[1])
+    for count in range(min(own) + 1, MOST_PODS + 1):
+        one, two = (max(pods, count) for pods in own)
+        freedom = float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2)
         needed = float(_needed(level, np.array(freedom)))
-        if needed * (variance * pods / count) ** 0.5 <= design.detect * rate:
-            return More(None, count)
-    return More(None, None)
+        if needed * (each * (1 / one + 1 / two)) ** 0.5 <= design.detect * rate:
+            return More(None, count, differ)
+    return More(None, None, differ)
+
+
+def _pods(side: Side) -> int:
+    """How many pods were watched, also where several share a row."""
+    rows = zip(side.pods, side.watched.sum(1) > 0, strict=True)
+    return max(sum(len(pods) for pods, seen in rows if seen), side.rows, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,20 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What would do to see a change of `detect`: more minutes, or more pods; neither where nothing tells."""
+    """What would do to see a change of `detect`: more minutes, or so many pods of each side, else not even
+    the `most`.
+
+    `differ`: how far pods differ for good. `brief`: the minutes are the least there must be. `passing`: it is
+    load, which sides of the same time share.
+    """
 
     detect: float
     minutes: float | None = None
     pods: int | None = None
+    differ: float = 0.0
+    brief: bool = False
+    passing: bool = False
+    most: int = 1000
 
 
 def sentence(
@@ -63,21 +72,24 @@ def sentence(
         have = "have" if len(unwatched) > 1 else "has"
         return f"{' and '.join(unwatched)} {have} no windows here, so there is nothing to compare."
     if refused:
-        return f"{what} cannot be compared: {refused.rstrip('.')}."
+        return f"{what[0].upper()}{what[1:]} cannot be compared: {refused.rstrip('.')}."
     if not said.samples:
         return f"Neither side took any {what}."
     numbers = f"{short(said.a)} → {short(said.b)} seconds per {said.unit}"
     if said.direction is Direction.NEW:
-        return f"B takes {what}, A took none ({numbers})."
+        return f"B takes {what}, and A took none ({numbers})."
     if said.direction is Direction.GONE:
-        return f"B takes no {what}, A did ({numbers})."
+        return f"B takes no {what}, and A took some ({numbers})."
     if said.direction in (Direction.MORE, Direction.LESS):
         by = percent(abs(said.relative))
         return f"B takes {by} {said.direction} {what} than A ({_interval(said)}; {numbers})."
     if said.direction is Direction.SAME:
         shown = f"a change of {_about(said.detectable)} would have shown"
         return f"No detectable change in {what} ({_interval(said)}; {numbers}): {shown}."
-    return f"Not enough data to tell whether {what} changed ({_interval(said)}; {numbers}){_lacking(lack)}"
+    if not said.a:
+        return f"B took so little {what} that it may be chance that A took none ({numbers})."
+    untold = f"Not enough data to tell whether {what} changed ({_interval(said)}; {numbers})"
+    return untold + _lacking(said, lack)
 
 
 def _interval(said: Said) -> str:
@@ -90,15 +102,26 @@ def _interval(said: Said) -> str:
     return f"{level} {low} to {signed(percent(said.high), said.high)}"
 
 
-def _lacking(lack: Lack | None) -> str:
+def _lacking(said: Said, lack: Lack | None) -> str:
     if lack is None:
         return "."
     seen = f"a change of {_about(lack.detect)}"
     if lack.minutes is not None:
-        return f": about {duration(lack.minutes)} more of both sides would show {seen}."
+        time = f"{duration(lack.minutes)} more of both sides"
+        if lack.brief:
+            return f": it was watched too briefly to tell change from chance. Take at least {time}."
+        return f": about {time} would show {seen}{_sooner(said) if lack.passing else ''}."
+    pods = f": pods of one side differ by about {_about(lack.differ)}, however long they run"
     if lack.pods is not None:
-        return f": pods differ too much among themselves, and {lack.pods} of each side would show {seen}."
-    return f": nothing tells how much more would show {seen}."
+        return f"{pods}, so it takes {lack.pods} of each side to show {seen}."
+    shown = "" if math.isinf(said.detectable) else f". With these one of {_about(said.detectable)} would show"
+    return f"{pods}, so not even {lack.most:,} of each side would show {seen}{shown}."
+
+
+def _sooner(said: Said) -> str:
+    """What takes load away, which is more than waiting can."""
+    other = "" if said.unit == REQUEST else ", or a count of requests,"
+    return f". Most of what blurs it is load: both at the same time (a canary){other} would need less"
 
 
 def duration(minutes: float) -> str:

@@ -122,7 +122,7 @@ async def test_one_deploy_has_its_verdict_and_links_to_what_it_was_compared_with
         links = answer.json["links"]
         assert links["view"] == (
             "/s/shop/compare?from=2026-11-21T09%3A31%3A00Z&until=2026-11-21T09%3A40%3A00Z"
-            "&query=namespace%3D%22ns%22&a=version%3A1&b=version%3A2"
+            "&query=namespace%3D%22ns%22%2C+capture%3D%22%22&a=version%3A1&b=version%3A2"
             "&a_from=2026-11-21T09%3A21%3A00Z&a_until=2026-11-21T09%3A30%3A00Z"
         )
         assert links["self"] == f"/api/v1/deploys/{one.id}"

@@ -252,7 +252,7 @@ def test_sides_of_other_modes_and_types_that_lack_a_state_are_refused() -> None:
     store = two(quality=blind, render=1.5)
     found = said(store, WALL)
     assert found["direction"] == "incomparable"
-    assert found["sentence"].startswith("thread time cannot be compared: ")
+    assert found["sentence"].startswith("Thread time cannot be compared: ")
     assert check(found, "states") == ("differs", "refuse", "states_missing")
     assert set(functions(found).values()) == {"incomparable"}
     assert found["explanation"]["paths"] == []

@@ -247,14 +247,13 @@ def test_settings_that_cannot_be_are_refused(given: dict[str, Any], text: str) -
 
 def test_the_settings_make_it(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
-    made = main.prometheus(
-        Settings(
-            store="given",
-            prometheus_url="https://p:9090/x",
-            prometheus_requests=QUERY,
-            prometheus_token_file=tmp_path / "token",
-            prometheus_timeout_seconds=2,
-        )
+    settings = Settings(
+        store="given",
+        prometheus_url="https://p:9090/x",
+        prometheus_requests=QUERY,
+        prometheus_token_file=tmp_path / "token",
+        prometheus_timeout_seconds=2,
     )
+    made = main.prometheus(settings, Metrics())
     assert made == Prometheus("https://p:9090/x", QUERY, 2, "s3cret")
-    assert main.prometheus(Settings(store="given")) is None
+    assert main.prometheus(Settings(store="given"), Metrics()) is None

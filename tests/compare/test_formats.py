@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.compare.answer import read
+from sidelight.compare.document import document
 from sidelight.compare.junit import junit
 from sidelight.compare.markdown import code, markdown, plain
 from sidelight.compare.text import text
@@ -53,8 +54,8 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "2,100 samples · 3 pods · 6 windows · 1 min watched",
         'B  {service="shop", version="2"}  2026-11-21T09:30:00Z until 2100-01-01T00:00:00Z  '
         "2,100 samples · 3 pods · 6 windows · 1 min watched",
-        "per pod-second, 97.5 % intervals, 3 and 3 pods in 12 blocks of time, the same time on both sides, "
-        "1,000 bootstrap rounds over blocks, "
+        "per pod-second, by samples, 97.5 % intervals, 3 and 3 pods in 12 blocks of time, "
+        "the same time on both sides, 1,000 bootstrap rounds over blocks, "
         "samples scatter 2.10 and 1.90 times as much as counting alone would",
         "",
         "warning (mode_differs): A gil, B command.",
@@ -261,3 +262,17 @@ def test_markdown_is_a_summary() -> None:
         line.startswith("| <code>work (b.py)</code> | 100 | 300 | +180 to +220 | 3 of 3 |") for line in lines
     )
     assert lines[-1].startswith("<sub>per pod-second")
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"), [("clock", "the whole by the kernel's clock"), ("samples", "by samples")]
+)
+def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: str) -> None:
+    told = answer(*CONDITIONS)
+    told["verdict"]["method"] = {**told["verdict"]["method"], "measured": measured}
+    verdict = read(told)
+    assert f"per pod-second, {said}, 97.5 % intervals" in text(verdict, "self", 20, significant=False)
+    assert f"per pod-second, {said}, 97.5 % intervals" in markdown(verdict, "self", 20, significant=False)
+    assert f'value="per pod-second, {said}, 97.5 % intervals' in junit(verdict)
+    written = document(verdict, "self", 20, significant=False, outcome="fine", code=0)
+    assert json.loads(written)["verdict"]["method"]["measured"] == measured

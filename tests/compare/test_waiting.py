@@ -144,7 +144,7 @@ def test_progress_says_what_is_lacking_and_how_long_it_may_take() -> None:
         f"{lacks} (waited 1 min, at most 40.0 s more)",
     ]
     _, _, said = waited([of(EARLY, more={"minutes": None, "pods": 4}), of(ENOUGH)])
-    assert "; 4 more pods would be needed (" in said
+    assert "; 4 pods of each side would do (" in said
 
 
 def test_the_command_waits_and_says_so() -> None:
@@ -204,3 +204,15 @@ def test_on_a_terminal_one_line_is_written_over() -> None:
     lines = said.decode().split("\r\x1b[K")
     assert sum(line.startswith("not enough data yet for cpu>+3%") for line in lines) == 3
     assert "\n" not in said.decode()
+
+
+def test_one_pod_in_one_stretch_of_time_is_waited_for_whatever_its_numbers_show() -> None:
+    def stretch(*rows: int) -> Verdict:
+        told = answer((CPU, ENOUGH), more={"minutes": 1.0, "pods": None})
+        told["verdict"]["method"] = {**told["verdict"]["method"], "frequencies": 0, "rows": list(rows)}
+        return read(told)
+
+    _, time, said = waited([stretch(1, 3), of(ENOUGH)])
+    assert len(time.slept) == 1
+    assert "not enough data yet for cpu>+3%: one pod in one stretch of time; about 1 minute more" in said
+    assert waited([stretch(2, 3)])[1].slept == []

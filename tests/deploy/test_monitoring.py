@@ -66,6 +66,9 @@ ALERTS = {
         f'sidelight_deploy_alerts_total{{{HERE},receiver="webhook",outcome="given_up"}}': "0+1x60"
     },
     "SidelightRetentionFails": {f"sidelight_retention_errors_total{{{HERE}}}": "0+1x60"},
+    "SidelightRequestsUnknown": {
+        f'sidelight_prometheus_errors_total{{{HERE},cause="timeout"}}': "0+1x90",
+    },
     "SidelightWorkerDied": {f"sidelight_worker_deaths_total{{{HERE}}}": "0+1x60"},
     "SidelightPodsWithoutSidecar": {f"sidelight_pods_without_sidecar{{{HERE}}}": "3x60"},
     "SidelightSidecarsDead": {f"sidelight_pods_with_dead_sidecar{{{HERE}}}": "1x60"},

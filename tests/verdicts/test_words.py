@@ -40,24 +40,53 @@ def test_no_detectable_change_says_what_would_have_shown() -> None:
         (None, "pod-second)."),
         (Lack(0.05, minutes=44.2), ": about 45 minutes more of both sides would show a change of 5 %."),
         (
-            Lack(0.05, pods=6),
-            ": pods differ too much among themselves, and 6 of each side would show a change of 5 %.",
+            Lack(0.05, minutes=200, passing=True),
+            ": about 4 hours more of both sides would show a change of 5 %. Most of what blurs it is load: "
+            "both at the same time (a canary), or a count of requests, would need less.",
         ),
-        (Lack(0.025), ": nothing tells how much more would show a change of 2.5 %."),
+        (
+            Lack(0.05, minutes=3, brief=True),
+            ": it was watched too briefly to tell change from chance. Take at least 3 minutes more of both "
+            "sides.",
+        ),
+        (
+            Lack(0.05, pods=6, differ=0.031),
+            ": pods of one side differ by about 3.1 %, however long they run, so it takes 6 of each side to "
+            "show a change of 5 %.",
+        ),
+        (
+            Lack(0.025, differ=0.62),
+            ": pods of one side differ by about 62 %, however long they run, so not even 1,000 of each side "
+            "would show a change of 2.5 %. With these one of 35 % would show.",
+        ),
     ],
 )
 def test_not_enough_data_says_what_is_lacking(lack: Lack | None, end: str) -> None:
-    unclear = replace(MORE, low=-0.12, high=0.3, direction=Direction.UNCLEAR)
+    unclear = replace(MORE, low=-0.12, high=0.3, detectable=0.35, direction=Direction.UNCLEAR)
     said = sentence(unclear, CPU, lack=lack)
     assert said.startswith("Not enough data to tell whether CPU time changed (95 % interval ")
     assert said.endswith(end)
 
 
+def test_what_helps_is_said_only_where_it_is_not_so_already() -> None:
+    unclear = replace(MORE, direction=Direction.UNCLEAR, detectable=math.inf)
+    load = sentence(replace(unclear, unit="request"), CPU, lack=Lack(0.05, minutes=200, passing=True))
+    assert load.endswith("both at the same time (a canary) would need less.")
+    assert sentence(unclear, CPU, lack=Lack(0.05, differ=0.9)).endswith("would show a change of 5 %.")
+
+
+def test_a_little_of_what_a_took_none_of_may_be_chance() -> None:
+    new = replace(MORE, a=0, low=math.nan, high=math.nan, direction=Direction.UNCLEAR)
+    assert sentence(new, CPU) == (
+        "B took so little CPU time that it may be chance that A took none (0 → 0.444 seconds per pod-second)."
+    )
+
+
 def test_what_is_new_or_gone_has_no_percentage() -> None:
     new = replace(MORE, a=0, relative=math.nan, low=math.nan, high=math.nan, direction=Direction.NEW)
-    assert sentence(new, CPU) == "B takes CPU time, A took none (0 → 0.444 seconds per pod-second)."
+    assert sentence(new, CPU) == "B takes CPU time, and A took none (0 → 0.444 seconds per pod-second)."
     gone = replace(MORE, b=0, relative=-1, direction=Direction.GONE)
-    assert sentence(gone, CPU) == "B takes no CPU time, A did (0.410 → 0 seconds per pod-second)."
+    assert sentence(gone, CPU) == "B takes no CPU time, and A took some (0.410 → 0 seconds per pod-second)."
 
 
 def test_intervals_without_an_end_are_said_as_such() -> None:
@@ -76,7 +105,7 @@ def test_what_cannot_be_compared_is_said_first() -> None:
     assert sentence(MORE, CPU, unwatched=["A", "B"]).startswith("A and B have no windows here")
     assert (
         sentence(MORE, ProfileType.WALL, refused="A recorded no idle samples.")
-        == "thread time cannot be compared: A recorded no idle samples."
+        == "Thread time cannot be compared: A recorded no idle samples."
     )
     assert sentence(replace(MORE, samples=0), CPU) == "Neither side took any CPU time."
 

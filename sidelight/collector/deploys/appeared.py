@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
+from typing import Final
 
-from sidelight.collector.columns import integers, strings
+import numpy as np
+
+from sidelight.collector.columns import firsts, numbered, strings
 from sidelight.collector.deploys.deploy import Span
+from sidelight.collector.query.cells import whole
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.windows import Question, choose
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.selectors import Matcher, Op, Selector
 
-_KEYS = ("namespace", "service", "version")
+CAPTURE: Final = "capture"
+_KEYS: Final = ["namespace", "service", "version"]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """From when until when windows of a version began and ended."""
+    """From when until when windows of a version began and ended, without a pause as long as one asks for."""
 
     namespace: str
     service: str
@@ -25,23 +31,36 @@ class Seen:
     span: Span
 
 
-def versions_seen(reading: Reading, question: Question) -> list[Seen]:
-    """All of a range, those that appeared first before others."""
+def versions_seen(reading: Reading, question: Question, pause_seconds: float = inf) -> list[Seen]:
+    """All of a range, those that began first before others; a version that pauses is there once more."""
     table = choose(reading, question, stacks=False).table
-    added = table.group_by(list(_KEYS), use_threads=False).aggregate([("ts", "min"), ("end_ns", "max")])
-    names = zip(*(strings(added[name]) for name in _KEYS), strict=True)
-    spans = zip(integers(added["ts_min"]), integers(added["end_ns_max"]), strict=True)
-    found = [
-        Seen(namespace, service, version, Span(first / SECOND_NS, last / SECOND_NS))
-        for (namespace, service, version), (first, last) in zip(names, spans, strict=True)
-    ]
+    if not len(table):
+        return []
+    named = firsts(table, _KEYS)
+    names = list(zip(*(strings(named[key]) for key in _KEYS), strict=True))
+    number, start, end = whole(numbered(table.select(_KEYS))), whole(table["ts"]), whole(table["end_ns"])
+    order = np.lexsort((start, number))
+    found = []
+    for (namespace, service, version), rows in zip(
+        names, np.split(order, np.flatnonzero(np.diff(number[order])) + 1), strict=True
+    ):
+        ends = np.maximum.accumulate(end[rows])
+        again = np.flatnonzero(start[rows][1:] - ends[:-1] >= pause_seconds * SECOND_NS) + 1
+        first, last = start[rows][np.append(0, again)], ends[np.append(again - 1, len(rows) - 1)]
+        found += [
+            Seen(namespace, service, version, Span(one / SECOND_NS, other / SECOND_NS))
+            for one, other in zip(first.tolist(), last.tolist(), strict=True)
+        ]
     return sorted(found, key=lambda one: (one.span.first, one.namespace, one.service, one.version))
 
 
 def of_version(namespace: str, service: str, version: str) -> Selector:
-    """What selects the windows of one version of a service in one namespace."""
-    values = zip(("service", "namespace", "version"), (service, namespace, version), strict=True)
-    return Selector(tuple(Matcher(name, Op.EQUAL, value) for name, value in values))
+    """What selects the windows of one version of a service in one namespace.
+
+    Those of captures are left out: somebody took them, at a rate of its own, because something was wrong.
+    """
+    values = {"service": service, "namespace": namespace, "version": version, CAPTURE: ""}
+    return Selector(tuple(Matcher(name, Op.EQUAL, value) for name, value in values.items()))
 
 
 def span_of(reading: Reading, selector: Selector, start: float, until: float) -> Span | None:

@@ -53,13 +53,15 @@ class Rules:
 
     The first look when the version has been seen for `first_seconds`, the last after `last_seconds`; the
     `warmup_seconds` at its beginning do not count. A version not seen for `gone_seconds` while its service
-    is has gone. `settle_seconds` are left for windows that are still on their way.
+    is has gone; one that comes and goes is a deploy at most `arrivals` times a day. `settle_seconds` are left
+    for windows that are still on their way.
     """
 
     first_seconds: float = 600.0
     last_seconds: float = 86_400.0
     warmup_seconds: float = 60.0
     gone_seconds: float = 900.0
+    arrivals: int = 4
     settle_seconds: float = 120.0
     fail_on: tuple[str, ...] = ("cpu>+5%",)
     detect: float = 0.05
@@ -208,9 +210,13 @@ class Deploy:
         return {"namespace": self.namespace, "service": self.service, "version": self.version}
 
 
-def deploy_id(namespace: str, service: str, version: str, first_seen: float) -> str:
-    """The day, 40 bits for the service and 40 for all three: the same from whichever collector."""
-    whole = _digest("\0".join((namespace, service, version)))
+def deploy_id(namespace: str, service: str, version: str, first_seen: float, number: int = 1) -> str:
+    """The day, 40 bits for the service and 40 for all three: the same from whichever collector.
+
+    `number`: which arrival of the version on that day it is.
+    """
+    arrival = (str(number),) if number > 1 else ()
+    whole = _digest("\0".join((namespace, service, version, *arrival)))
     return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{of_service(service)}{whole}"
 
 
@@ -242,11 +248,12 @@ def new(
     previous_seen: Span,
     rollout: Rolled | None,
     rules: Rules,
+    number: int = 1,
 ) -> Deploy:
-    """A deploy that was just found; `labels` are namespace, service and version."""
+    """A deploy that was just found; `labels` are namespace, service and version, `number` as in its id."""
     namespace, service, version = labels
     return Deploy(
-        deploy_id(namespace, service, version, first_seen),
+        deploy_id(namespace, service, version, first_seen, number),
         namespace,
         service,
         version,

@@ -98,9 +98,12 @@ class Learning:
         for start, until in chunks(begin, now, self._chunk):
             if ended():
                 return
-            question = Question(Selector(), round(start * SECOND_NS), round(until * SECOND_NS))
+            # Within an hour that was added up nobody sees a pause.
+            edges = round(start * SECOND_NS), round(until * SECOND_NS)
+            question = Question(Selector(), *edges, by_window=True)
+            pause = self._rules.gone_seconds
             try:
-                seen = self._ask(partial(versions_seen, question=question))
+                seen = self._ask(partial(versions_seen, question=question, pause_seconds=pause))
             except QueryTimeout:
                 self._chunk = max(LEAST_CHUNK_SECONDS, self._chunk / 2)
                 raise
@@ -119,17 +122,33 @@ class Learning:
         rollouts = list(self._rollouts()) if appeared else []
         found = []
         for one in appeared:
-            labels = one.namespace, one.service, one.version
-            rolled = _rollout_of(one, rollouts)
-            deploy = new(labels, one.first_seen, one.previous, one.previous_seen, rolled, self._rules)
+            deploy = self._made(one, _rollout_of(one, rollouts))
+            if deploy is None:
+                self._metrics.deploys_passed_over.inc()
+                labels = {"namespace": one.namespace, "service": one.service, "version": one.version}
+                _log.info("a version comes and goes too often to be compared", **labels)
+            else:
+                found.append(deploy)
+        return found
+
+    def _made(self, one: Appeared, rolled: Rolled | None) -> Deploy | None:
+        """The deploy of an arrival, made or as it is kept; None where the version had too many on its day.
+
+        Two arrivals of one version are never within `gone_seconds`; two looks at one mostly agree to the
+        second, and to less where windows came late.
+        """
+        labels = one.namespace, one.service, one.version
+        for number in range(1, self._rules.arrivals + 1):
+            deploy = new(labels, one.first_seen, one.previous, one.previous_seen, rolled, self._rules, number)
             if self._shelf.create(deploy):
                 self._metrics.deploys_found.inc()
                 _log.info("deploy found", id=deploy.id, previous=deploy.previous, **deploy.labels)
-                found.append(deploy)
-            else:
-                with suppress(NoDeploy, ObjectDamaged):
-                    found.append(self._shelf.deploy(deploy.id))
-        return found
+                return deploy
+            with suppress(NoDeploy, ObjectDamaged):
+                kept = self._shelf.deploy(deploy.id)
+                if abs(kept.first_seen - one.first_seen) < self._rules.gone_seconds:
+                    return kept
+        return None
 
     def _write(self, known: Known, *, new: bool) -> None:
         now = self._timer()
@@ -151,7 +170,7 @@ def _rollout_of(one: Appeared, rollouts: Sequence[Rollout]) -> Rolled | None:
         each
         for each in rollouts
         if (each.namespace, each.service, each.version) == (one.namespace, one.service, one.version)
-        and one.first_seen - _DAY_SECONDS <= each.started <= one.first_seen + _LATE_SECONDS
+        and max(one.first_seen - _DAY_SECONDS, one.before) <= each.started <= one.first_seen + _LATE_SECONDS
     ]
     if not own:
         return None

@@ -118,6 +118,7 @@ def rules_of(settings: Settings) -> Rules:
         settings.deploy_last_look_seconds,
         settings.deploy_warmup_seconds,
         settings.deploy_gone_seconds,
+        arrivals=settings.deploy_arrivals_per_day,
         fail_on=settings.deploy_fail_on,
         detect=settings.deploy_detect_percent / 100,
     )

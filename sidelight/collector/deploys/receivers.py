@@ -20,7 +20,7 @@ import structlog
 
 from sidelight import __version__
 from sidelight.collector.deploys import alerts
-from sidelight.collector.deploys.alerts import ALERTMANAGER, REGRESSED, WEBHOOK
+from sidelight.collector.deploys.alerts import ALERTMANAGER, REGRESSED, RESOLVED, WEBHOOK
 from sidelight.collector.deploys.deploy import Delivery, Deploy
 from sidelight.collector.deploys.shelf import NoDeploy, Shelf
 from sidelight.collector.metrics import Metrics
@@ -124,6 +124,7 @@ class Receivers:
         ]
         self._away = {name: _Away() for name in self.names}
         self._sent: dict[str, float] = {}
+        self._firing: set[tuple[str, ...]] = set()
 
     def tell(self, deploys: Iterable[Deploy], ended: Stopped) -> list[Deploy]:
         """Tell what is to be told now; those of the deploys that were changed by it.
@@ -132,6 +133,8 @@ class Receivers:
         """
         changed: dict[str, Deploy] = {}
         firing: list[Deploy] = []
+        deploys = list(deploys)
+        self._firing = {tuple(one.labels.values()) for one in deploys if one.is_firing}
         for deploy in deploys if self.names else ():
             if ended():
                 break
@@ -187,6 +190,8 @@ class Receivers:
     def _send(self, deploy: Deploy, delivery: Delivery, ended: Stopped) -> Missed | None:
         now = self._clock()
         if delivery.receiver == ALERTMANAGER:
+            if delivery.event == RESOLVED and tuple(deploy.labels.values()) in self._firing:
+                return None  # the version came back, and its alert there is now that of another deploy
             told = alerts.alert(deploy, delivery.event, now, self._resend, self._public)
             self._sent[deploy.id] = now
             return self._to_alertmanagers([told], ended)

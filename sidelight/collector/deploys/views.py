@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-from sidelight.collector.deploys.appeared import of_version
+from sidelight.collector.deploys.appeared import CAPTURE, of_version
 from sidelight.collector.deploys.deploy import Deploy, Range
 from sidelight.collector.times import SECOND_NS, rfc3339
 from sidelight.stacks.selectors import Matcher, Op
@@ -17,10 +17,11 @@ def view_link(deploy: Deploy) -> str:
     last = deploy.looks[-1] if deploy.looks else None
     if last is None or last.baseline is None or last.comparison is None:
         return f"/s/{service}" + (f"?{urlencode({'query': query})}" if query else "")
+    kept = str(Matcher(CAPTURE, Op.EQUAL, ""))
     given = {
         "from": _moment(last.comparison.start),
         "until": _moment(last.comparison.until),
-        "query": query,
+        "query": f"{query}, {kept}" if query else kept,
         "a": f"version:{deploy.previous}",
         "b": f"version:{deploy.version}",
     }

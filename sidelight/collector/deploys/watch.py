@@ -200,7 +200,7 @@ class Watch:
         for deploy in list(self._active.values()):
             if deploy.state is State.OVER or (deploy.due is None and not deploy.is_firing):
                 continue
-            over = known.over(deploy, self._rules.gone_seconds)
+            over = known.over(deploy)
             if over is not None:
                 self._change(deploy, partial(_ended, over=over))
                 _log.info("deploy over", id=deploy.id, why=over.why, by=over.by, **deploy.labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Final, cast
 
@@ -28,7 +28,6 @@ from sidelight.collector.query.told import (
     ToldDepth,
     ToldExplanation,
     ToldLoop,
-    ToldMore,
     Verdict,
     bare,
     checked,
@@ -49,7 +48,7 @@ from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
 from sidelight.verdicts.loops import mentioned
 from sidelight.verdicts.renames import Rename
-from sidelight.verdicts.spread import Effects, agreement, effects, judged, more
+from sidelight.verdicts.spread import Effects, More, agreement, effects, judged, more
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
 THREADS: Final = ("main", "other")
@@ -146,7 +145,7 @@ class Judgement:
             },
             "functions_in_all": of.in_all,
             "method": self._method(),
-            "more": lack,
+            "more": None if lack is None else {"minutes": lack.minutes, "pods": lack.pods},
             "conditions": self._conditions(idle, depth),
         }
 
@@ -333,15 +332,15 @@ class Judgement:
         found = looped(self._design, relabelled(tree, self.renamed), rows)
         return told_loop(found, self._unless_refused) if found else None
 
-    def _lack(self) -> ToldMore | None:
+    def _lack(self) -> More | None:
+        """What is lacking; minutes are those beyond what was watched."""
         found = None if self._refused else more(self._rate, self._design)
-        if found is None:
-            return None
+        if found is None or found.minutes is None:
+            return found
         watched = max(own.side.watched.shape[1] * own.side.seconds for own in self._cuts) / MINUTE_SECONDS
-        minutes = None if found.minutes is None else max(found.minutes - watched, 0.0)
-        return {"minutes": minutes, "pods": found.pods}
+        return replace(found, minutes=max(found.minutes - watched, 0.0))
 
-    def _sentence(self, lack: ToldMore | None) -> str:
+    def _sentence(self, lack: More | None) -> str:
         rate, wanted = self._rate, self._wanted
         words = Said(
             float(rate.a[0]),
@@ -356,8 +355,8 @@ class Judgement:
             REQUEST if self._per_request else POD_SECOND,
         )
         unwatched = [name for name, taken in zip("AB", self._taken, strict=True) if taken.pod_seconds <= 0]
-        refused = "; ".join(check.text for check in self._refused)
-        lacking = None if lack is None else Lack(wanted.detect, lack["minutes"], lack["pods"])
+        refused = "; ".join(check.text.rstrip(".") for check in self._refused)
+        lacking = None if lack is None else Lack(wanted.detect, **asdict(lack))
         return sentence(words, self._kind, unwatched=unwatched, refused=refused, lack=lacking)
 
     def _method(self) -> Method:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -36,38 +37,59 @@ _MILLISECOND_NS: Final = 1_000_000
 log = structlog.get_logger(__name__)
 
 
+class Cause(StrEnum):
+    """Why Prometheus did not tell requests; the last two are of the question, not of the server."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+    WRONG = "wrong"
+    EMPTY = "empty"
+    AMBIGUOUS = "ambiguous"
+
+
 class RequestsUnknown(Exception):
     """Prometheus does not tell how many requests there were; its text says why, for the reader."""
+
+    def __init__(self, cause: Cause, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A Prometheus, the query for requests, and a bearer token where it asks for one."""
+    """A Prometheus, the query for requests, and a bearer token where it asks for one.
+
+    `failed` is told each question that was not answered, and why.
+    """
 
     url: str
     query: str
     timeout_seconds: float = 5.0
     token: str | None = field(default=None, repr=False)
+    failed: Callable[[Cause], None] = field(default=lambda _: None, repr=False, compare=False)
 
     def requests(self, name: str, own: Cut, seconds: float) -> F64:
         """Requests in each block of a side, (T,), within so many seconds. Raises RequestsUnknown."""
         step_ns = round(own.side.seconds * SECOND_NS)
         blocks = own.shape[1]
-        query = _PLACE.sub(_values(name, own, step_ns), self.query)
         first = (own.start_ns + step_ns) / SECOND_NS
-        form = {
-            "query": query,
-            "start": f"{first:.3f}",
-            "end": f"{first + (blocks - 1) * own.side.seconds:.3f}",
-            "step": f"{own.side.seconds:.3f}",
-        }
+        query = self.query
         try:
+            query = _PLACE.sub(_values(name, own, step_ns), query)
+            form = {
+                "query": query,
+                "start": f"{first:.3f}",
+                "end": f"{first + (blocks - 1) * own.side.seconds:.3f}",
+                "step": f"{own.side.seconds:.3f}",
+            }
             answer = self._asked(form, min(self.timeout_seconds, seconds))
-            counts = _counts(answer, first, own.side.seconds, blocks)
+            return _filled(name, _counts(answer, first, own.side.seconds, blocks), own)
         except RequestsUnknown as unknown:
-            log.warning("prometheus did not tell requests", cause=str(unknown), query=query)
+            self.failed(unknown.cause)
+            text = str(unknown)
+            log.warning("prometheus did not tell requests", cause=unknown.cause, error=text, query=query)
             raise
-        return _filled(name, counts, own)
 
     def _asked(self, form: Mapping[str, str], seconds: float) -> Any:
         parts = urlsplit(self.url)
@@ -85,15 +107,18 @@ class Prometheus:
             with build_opener(_NoRedirects).open(request, timeout=seconds) as answer:
                 return json.loads(answer.read(MOST_BYTES))
         except HTTPError as error:
-            raise RequestsUnknown(f"Prometheus answers {error.code}{_told(error)}") from error
+            raise RequestsUnknown(Cause.REFUSED, f"Prometheus answers {error.code}{_told(error)}") from error
         except TimeoutError as error:
-            raise RequestsUnknown(f"Prometheus did not answer within {seconds:g} s") from error
+            late = f"Prometheus did not answer within {seconds:g} s"
+            raise RequestsUnknown(Cause.TIMEOUT, late) from error
         except URLError as error:
-            late = isinstance(error.reason, TimeoutError)
-            why = f"did not answer within {seconds:g} s" if late else f"does not answer: {error.reason}"
-            raise RequestsUnknown(f"Prometheus {why}") from error
+            if isinstance(error.reason, TimeoutError):
+                late = f"Prometheus did not answer within {seconds:g} s"
+                raise RequestsUnknown(Cause.TIMEOUT, late) from error
+            away = f"Prometheus does not answer: {error.reason}"
+            raise RequestsUnknown(Cause.UNREACHABLE, away) from error
         except (OSError, HTTPException, ValueError) as error:
-            raise RequestsUnknown("what answers is no Prometheus") from error
+            raise RequestsUnknown(Cause.WRONG, "what answers is no Prometheus") from error
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -112,7 +137,8 @@ def _values(name: str, own: Cut, step_ns: int) -> Any:
             return f"{max(step_ns // _MILLISECOND_NS, 1)}ms"
         values = used(table[found[1]])
         if len(values) != 1:
-            raise RequestsUnknown(f"{name} has {len(values)} values of {found[1]}, and the query takes one")
+            text = f"{name} has {len(values)} values of {found[1]}, and the query takes one"
+            raise RequestsUnknown(Cause.AMBIGUOUS, text)
         return json.dumps(values[0], ensure_ascii=False)[1:-1]
 
     return value
@@ -123,14 +149,15 @@ def _counts(answer: Any, first: float, step: float, blocks: int) -> F64:
     found = np.full(blocks, np.nan)
     try:
         if answer["data"]["resultType"] != "matrix":
-            raise RequestsUnknown(f"the query gives a {answer['data']['resultType']}, no series")
+            kind = answer["data"]["resultType"]
+            raise RequestsUnknown(Cause.WRONG, f"the query gives a {kind}, no series")
         for series in answer["data"]["result"]:
             for moment, text in series["values"]:
                 at, value = round((float(moment) - first) / step), float(text)
                 if 0 <= at < blocks and np.isfinite(value) and value >= 0:
                     found[at] = value if np.isnan(found[at]) else found[at] + value
     except (KeyError, TypeError, ValueError) as error:
-        raise RequestsUnknown("what answers is no Prometheus") from error
+        raise RequestsUnknown(Cause.WRONG, "what answers is no Prometheus") from error
     return found
 
 
@@ -141,14 +168,13 @@ def _filled(name: str, counts: F64, own: Cut) -> F64:
     watched = alive > 0
     missing = int((watched & ~known).sum())
     if not (watched & known).any():
-        raise RequestsUnknown(f"the query tells of no requests of {name}")
+        raise RequestsUnknown(Cause.EMPTY, f"the query tells of no requests of {name}")
     if missing > MOST_MISSING * int(watched.sum()):
-        raise RequestsUnknown(
-            f"the query tells nothing of {missing} of the {int(watched.sum())} blocks of {name}"
-        )
+        text = f"the query tells nothing of {missing} of the {int(watched.sum())} blocks of {name}"
+        raise RequestsUnknown(Cause.EMPTY, text)
     both = watched & known
     if not counts[both].sum():
-        raise RequestsUnknown(f"{name} served no request, by the query")
+        raise RequestsUnknown(Cause.EMPTY, f"{name} served no request, by the query")
     usual = counts[both].sum() / alive[both].sum()
     return np.where(known, counts, alive * usual)
 
