@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +16,34 @@ from bench.verdicts.trials import Windows, compared
 from sidelight.verdicts.discovery import benjamini_hochberg
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
-SECONDS = 5.0
+SECONDS: Final = 5.0
+DAYS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A recording as pods by windows of five seconds: what was watched (P, N), and samples (1 + 2F, P, N) of
-    the whole, of each function by itself, and with what it calls."""
+    """A recording as pods by windows of five seconds: what was watched (P, N), requests (P, N), and samples
+    (1 + 2F, P, N) of the whole, of each function by itself, and with what it calls."""
 
     watched: F64
+    requests: F64
     samples: F64
     functions: int
 
-    def part(self, pods: NDArray[np.int64], windows: slice) -> Windows:
-        return Windows(self.watched[pods, windows], self.samples[:, pods, windows], SECONDS)
+    @property
+    def day(self) -> int:
+        """Windows of a day, of which each recording has four."""
+        return round(self.watched.shape[1] / DAYS)
+
+    def alone(self) -> Grid:
+        """The whole without functions."""
+        return Grid(self.watched, self.requests, self.samples[:1], 0)
+
+    def part(self, pods: I64, windows: slice, *, per_request: bool) -> Windows:
+        requests = self.requests[pods, windows].sum(0) if per_request else None
+        return Windows(self.watched[pods, windows], self.samples[:, pods, windows], SECONDS, requests)
 
 
 def grid(recording: Recording) -> Grid:
@@ -37,20 +51,20 @@ def grid(recording: Recording) -> Grid:
     alone, total = recording.self_samples(), recording.total_samples()
     every = np.column_stack([recording.samples(), alone, total])
     samples = np.zeros((len(recording.pods), int(at.max()) + 1, every.shape[1]))
-    watched = np.zeros(samples.shape[:2])
+    watched, requests = np.zeros(samples.shape[:2]), np.zeros(samples.shape[:2])
     np.add.at(samples, (recording.pod, at), every)
     np.add.at(watched, (recording.pod, at), recording.watched)
-    return Grid(watched, np.ascontiguousarray(samples.transpose(2, 0, 1)), alone.shape[1])
+    np.add.at(requests, (recording.pod, at), recording.requests)
+    return Grid(watched, requests, np.ascontiguousarray(samples.transpose(2, 0, 1)), alone.shape[1])
 
 
 def recorded(trials: int) -> list[Table]:
     equal, planted = [], []
     for name in names():
         whole = grid(load(name))
-        for what, how in _CUTS.items():
+        for what, cut in _CUTS.items():
             equal += [
-                [name, what, f"{pods} and {pods}", *_equal(whole, what, how, pods, trials)]
-                for pods in (2, 4, 5)
+                [name, what, f"{pods} and {pods}", *_equal(whole, cut, pods, trials)] for pods in (2, 4, 5)
             ]
         planted += [[name, "5 and 5", *row] for row in _planted(whole, 5, trials)]
     head = ["recording", "", "pods", "false change (≤ 5 %)", "interval holds the truth", "detectable",
@@ -58,65 +72,97 @@ def recorded(trials: int) -> list[Table]:
     return [
         Table("Real recordings cut at random into equal sides", head, equal),
         Table(
-            "Real recordings at the same time, A's samples thinned out, so that B takes more",
+            "Two days of real recordings at the same time, A's samples thinned out, so that B takes more",
             ["recording", "pods", "planted, of the median detectable", "found", "interval holds it"],
             planted,
         ),
     ]
 
 
-_CUTS: Mapping[str, Mapping[str, bool]] = {
-    "same time": {"same_time": True},
-    "apart": {},
-    "apart, the same pods": {"same_pods": True},
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How two sides are cut out of a recording, and so how they are compared."""
+
+    same_time: bool = False
+    other_days: bool = False
+    same_pods: bool = False
+    per_request: bool = False
+
+    @property
+    def how(self) -> dict[str, bool]:
+        """What a comparison is told of it."""
+        return {"same_time": self.same_time, "other_days": self.other_days, "same_pods": self.same_pods}
+
+
+_CUTS: Mapping[str, Cut] = {
+    "same time": Cut(same_time=True),
+    "same hours of another day": Cut(same_time=True, other_days=True),
+    "same hours, the same pods": Cut(same_time=True, other_days=True, same_pods=True),
+    "apart": Cut(),
+    "apart, the same pods": Cut(same_pods=True),
+    "apart, per request": Cut(per_request=True),
+    "apart, the same pods, per request": Cut(same_pods=True, per_request=True),
 }
 
 
-def _sides(whole: Grid, what: str, pods: int, luck: np.random.Generator) -> tuple[Windows, Windows]:
-    """Other pods (or the same), at the same time or one after the other, for between a quarter and all there
-    is."""
+def _sides(
+    whole: Grid, cut: Cut, pods: int, luck: np.random.Generator, length: int | None = None
+) -> tuple[Windows, Windows]:
+    """Other pods (or the same), at the same time, at the same hours of another day or one after the other.
+
+    For so many windows, or else between one day and two, at the same time up to all there is.
+    """
     order = luck.permutation(len(whole.watched))
-    count = whole.watched.shape[1]
-    length = int(luck.integers(count // 4, count // (1 if what == "same time" else 2) + 1))
-    if what == "same time":
-        start = int(luck.integers(0, count - length + 1))
-        starts = start, start
+    count, day = whole.watched.shape[1], whole.day
+    most = count if cut.same_time and not cut.other_days else count // 2
+    length = length or int(luck.integers(day, most + 1))
+    if cut.other_days:
+        later = day * int(luck.integers(-(-length // day), (count - length) // day + 1))
     else:
-        first = int(luck.integers(0, count - 2 * length + 1))
-        starts = first, int(luck.integers(first + length, count - length + 1))
-    of = order[:pods], order[:pods] if "same pods" in what else order[pods : 2 * pods]
-    a, b = (whole.part(rows, slice(at, at + length)) for rows, at in zip(of, starts, strict=True))
+        later = 0 if cut.same_time else int(luck.integers(length, count - length + 1))
+    start = int(luck.integers(0, count - length - later + 1))
+    of = order[:pods], order[:pods] if cut.same_pods else order[pods : 2 * pods]
+    a, b = (
+        whole.part(rows, slice(at, at + length), per_request=cut.per_request)
+        for rows, at in zip(of, (start, start + later), strict=True)
+    )
     return (a, b) if luck.random() < 0.5 else (b, a)
 
 
-def _equal(whole: Grid, what: str, how: Mapping[str, bool], pods: int, trials: int) -> list[str]:
+def _equal(whole: Grid, cut: Cut, pods: int, trials: int) -> list[str]:
+    """Of the whole in all trials, of its functions in every fifth."""
     luck = np.random.default_rng(11)
-    seen = np.empty((trials, 4))
+    seen, some = np.empty((trials, 3)), []
+    only = whole.alone()
     for trial in range(trials):
-        _, found = compared(*_sides(whole, what, pods, luck), **how)
-        families = found.p[1 : 1 + whole.functions], found.p[1 + whole.functions :]
-        some = any((benjamini_hochberg(family) <= 0.05).any() for family in families)
+        functions = trial % 5 == 0
+        sides = _sides(whole if functions else only, cut, pods, luck)
+        _, found = compared(*sides, **cut.how, day=whole.day * SECONDS)
+        if functions:
+            families = found.p[1 : 1 + whole.functions], found.p[1 + whole.functions :]
+            some.append(any((benjamini_hochberg(family) <= 0.05).any() for family in families))
         held = found.relative_low[0] <= 0 <= found.relative_high[0]
-        seen[trial] = found.p[0] <= 0.05, held, found.detectable[0], some
-    changed, held, _, some = seen.mean(0)
-    return [share(changed), share(held), share(float(np.median(seen[:, 2]))), share(some)]
+        seen[trial] = found.p[0] <= 0.05, held, found.detectable[0]
+    changed, held, _ = seen.mean(0)
+    return [share(changed), share(held), share(float(np.median(seen[:, 2]))), share(float(np.mean(some)))]
 
 
 def _planted(whole: Grid, pods: int, trials: int) -> list[list[str]]:
     """A change is planted by keeping each of A's samples with a chance, so that counting noise stays true."""
     luck = np.random.default_rng(12)
-    only = Grid(whole.watched, whole.samples[:1], 0)
-    aims = [
-        compared(*_sides(only, "same time", pods, luck), same_time=True)[1].detectable[0]
-        for _ in range(trials)
-    ]
+    only, length = whole.alone(), 2 * whole.day
+
+    def sides() -> tuple[Windows, Windows]:
+        return _sides(only, _CUTS["same time"], pods, luck, length)
+
+    aims = [compared(*sides(), same_time=True)[1].detectable[0] for _ in range(trials)]
     aim = float(np.median(aims))
     rows = []
     for part in (0.5, 1.0, 1.5):
         change = part * aim
         seen = np.empty((trials, 2))
         for trial in range(trials):
-            a, b = _sides(only, "same time", pods, luck)
+            a, b = sides()
             thinned = luck.binomial(a.samples.astype(int), 1 / (1 + change)).astype(float)
             _, found = compared(Windows(a.watched, thinned, a.seconds), b, same_time=True)
             seen[trial] = found.p[0] <= 0.05, found.relative_low[0] <= change <= found.relative_high[0]

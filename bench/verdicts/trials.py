@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.verdicts.cells import BLOCKS, Design, Side, design
+from sidelight.verdicts.slowness import DAY
 from sidelight.verdicts.spread import Effects, effects
 
 F64 = NDArray[np.float64]
@@ -16,14 +17,24 @@ F64 = NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Windows:
     """A side as it was recorded: what was watched, (P, N) of pods by windows so many seconds long, and the
-    samples of K quantities, (K, P, N). The first of them is the whole."""
+    samples of K quantities, (K, P, N). The first of them is the whole.
+
+    With `requests` of each window, (N,), rates are per request, as the collector has it: those of a block are
+    dealt out as evenly as pods were watched in it.
+    """
 
     watched: F64
     samples: F64
     seconds: float = 60.0
+    requests: F64 | None = None
 
     def side(self) -> Side:
         watched = cells(self.watched)
+        if self.requests is not None:
+            alive = watched.sum(0)
+            watched = watched * np.divide(
+                cells(self.requests), alive, out=np.zeros_like(alive), where=alive > 0
+            )
         names = tuple((f"pod-{row}",) for row in range(len(watched)))
         return Side(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
 
@@ -49,6 +60,7 @@ def compared(
     other_days: bool = False,
     same_pods: bool = False,
     look: int = 0,
+    day: float = DAY,
 ) -> tuple[Design, Effects]:
     """The effects of all quantities of two sides."""
     of_a, of_b = cells(a.samples), cells(b.samples)
@@ -61,5 +73,6 @@ def compared(
         other_days=other_days,
         same_pods=same_pods,
         look=look,
+        day=day,
     )
     return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.slowness import Passing, passing
+from sidelight.verdicts.slowness import DAY, Passing, passing
 
 F64 = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class Design:
 
     @property
     def frequencies(self) -> int:
-        """Of how many cosines of each series the passing of time is judged; 0 where there is one block."""
+        """Of how many waves of each series the passing of time is judged; 0 where there is one block."""
         return min(len(weights) for weights in self.passing.weights)
 
 
@@ -89,9 +89,10 @@ def design(
     alpha: float = 0.05,
     look: int = 0,
     detect: float = 0.05,
+    day: float = DAY,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly load
-    changes.
+    changes. Days last `day` seconds.
 
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
@@ -109,7 +110,8 @@ def design(
         series = [series[1] - series[0]]
     level = spent(alpha, look)
     seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
-    return Design(a, b, same_time, other_days, same_pods, passing(series, seconds, level), level, detect)
+    found = passing(series, seconds, level, None if same_time else day)
+    return Design(a, b, same_time, other_days, same_pods, found, level, detect)
 
 
 def spent(alpha: float, look: int) -> float:

@@ -159,10 +159,11 @@ def _quantiles(of: Design, depth: I64, a: F64, b: F64, deeper: Effects) -> Effec
     )
     half = (high - low) / 2
     variance, none = (half / errors) ** 2, np.zeros(len(rows))
-    detectable = half * (1 + quantile(POWER, df) / errors) / at_a
+    needed = errors + quantile(POWER, df)
+    detectable = half / errors * needed / at_a
     p = two_sided([row.farthest() for row in rows], df)
     found = Effects(
-        at_a, at_b, at_b - at_a, variance, df, low, high,
+        at_a, at_b, at_b - at_a, variance, df, needed, low, high,
         at_b / at_a - 1, relative_low, relative_high, p, detectable, (),
         none, variance / 2, variance / 2, none, none,
     )  # fmt: skip

@@ -8,8 +8,10 @@ no projection sees, and averaging the nearest ones says too little of it as soon
 load that resembles itself for a sixth of the range, an average of eight finds false changes in one of four
 comparisons.
 
-So the spectrum is carried to 0 by the simplest load there is: one that forgets exponentially, with a
-correlation time that is not known. Every correlation time from a tenth of a block to three times the range is
+So the spectrum is carried to 0 by the simplest load there is: a part that forgets exponentially, with a
+correlation time that is not known, and beside it the course of a day, which comes again every 24 hours and
+whose size is not known. Of that the mean holds what does not cancel: nothing where a range is whole days.
+Every correlation time from a tenth of a block to three times the range, with every size of the day, is
 weighed by how likely it makes the first projections (their scale integrated out, as in Müller and Watson),
 and the interval is the one of that mixture of Student's t. `bench/verdicts` shows where it holds, and from
 when on it does not.
@@ -24,29 +26,39 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.student import quantile, two_sided
+from sidelight.verdicts.student import mixed, quantile
 
 F64 = NDArray[np.float64]
 
+DAY: Final = 86400.0
 FREQUENCIES: Final = 8
 """Of higher ones sampling noise has most, and they are farther from what is asked."""
 _TIMES: Final = 16
 _LONGEST: Final = 3.0
 _SHORTER: Final = 0.3
 """Slow load is taken to be a little rarer than fast: by this power of its correlation time."""
+_DAILY: Final = np.array([0.0, 0.5, 0.8, 0.95])
+"""What part of the variance of load may be the day's."""
+_TWICE_DAILY: Final = 0.1
+"""What part of the day comes twice a day: there is a noon, or two shifts."""
+_LEAST_OF_DAY: Final = 0.9
+"""A shorter part of a day shows no more of it than load that changes slowly would."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passing:
     """What a sum of squared projections says of the variance of a mean.
 
-    `weights`, of each series (count,): the variance is the sum of the squares of its first projections times
-    these. `stretch`: by how much that is to be multiplied, as the correlation time is not known.
-    `correlation` is the time in seconds over which load resembles itself, as far as can be seen.
+    Of each series `waves` (T, count) are what it is projected on, orthonormal and each adding up to 0;
+    `weights` (count,): the variance is the sum of the squares of the projections times these. With as many
+    degrees of freedom it has the interval of the mixture. `doubt`: in what part of these degrees it would be
+    as large again, as the correlation time is not known. `correlation` is the time in seconds over which load
+    resembles itself, as far as can be seen.
     """
 
+    waves: tuple[F64, ...]
     weights: tuple[F64, ...]
-    stretch: float
+    doubt: float
     correlation: float
 
 
@@ -60,46 +72,97 @@ def cosines(blocks: int, count: int) -> F64:
     return waves
 
 
-def passing(series: Sequence[F64], seconds: Sequence[float], alpha: float) -> Passing:
+def passing(
+    series: Sequence[F64], seconds: Sequence[float], alpha: float, day: float | None = DAY
+) -> Passing:
     """Weights for series (T,) of what each block adds to the error of a mean, blocks being so many seconds
-    long.
+    long; `day` is how long a day is, None where it has cancelled.
 
-    They share their correlation time and not their scale. A series of one block says nothing: no weights.
+    They share their correlation time and how much of them is the day's, and not their scale. A series of one
+    block says nothing: no weights.
     """
     counts = [min(FREQUENCIES, len(one) - 1) for one in series]
+    waves = [cosines(len(one), count) for one, count in zip(series, counts, strict=True)]
     if not min(counts):
-        return Passing(tuple(np.zeros(count) for count in counts), 1.0, 0.0)
+        none = tuple(np.zeros(count) for count in counts)
+        return Passing(tuple(waves), none, 1.0, 0.0)
     longest = max(len(one) * each for one, each in zip(series, seconds, strict=True))
-    times = np.geomspace(min(seconds) / 10, _LONGEST * longest, _TIMES)
-    likely = -_SHORTER * np.log(times)
-    squares, variances = [], []
-    for one, each, count in zip(series, seconds, counts, strict=True):
-        heights, error = _spectrum(len(one), count, times / each)
-        square = (one @ cosines(len(one), count)) ** 2
-        scale = np.maximum((square / heights).sum(1), np.finfo(float).tiny)
-        likely = likely - 0.5 * np.log(heights).sum(1) - count / 2 * np.log(scale)
-        squares.append(square)
-        variances.append(error * scale / count)
+    daily = _DAILY if day is not None and longest >= _LEAST_OF_DAY * day else _DAILY[:1]
+    times, parts = np.meshgrid(np.geomspace(min(seconds) / 10, _LONGEST * longest, _TIMES), daily)
+    loads = [Load(times.ravel() / each, parts.ravel(), (day or DAY) / each) for each in seconds]
+    likely = -_SHORTER * np.log(times.ravel())
+    variances = []
+    for one, load, wave in zip(series, loads, waves, strict=True):
+        inside, error = load.seen(wave)
+        at = np.linalg.solve(inside, (one @ wave)[:, None])[:, :, 0]
+        scale = np.maximum(at @ (one @ wave), np.finfo(float).tiny)
+        likely = likely - 0.5 * np.linalg.slogdet(inside)[1] - wave.shape[1] / 2 * np.log(scale)
+        variances.append(error * scale / wave.shape[1])
     weighed = np.exp(likely - likely.max())
     weighed /= weighed.sum()
-    middle = np.exp(weighed @ np.log(times))
-    weights = tuple(
-        _weights(len(one), count, middle / each)
-        for one, each, count in zip(series, seconds, counts, strict=True)
+    middle, part = np.exp(weighed @ np.log(times.ravel())), weighed @ parts.ravel()
+    turned = [
+        _turned(wave, Load(np.array([middle / each]), np.array([part]), (day or DAY) / each))
+        for wave, each in zip(waves, seconds, strict=True)
+    ]
+    plain = [float((one @ wave) ** 2 @ weight) for one, (wave, weight) in zip(series, turned, strict=True)]
+    stretch, doubt = 1.0, 1.0
+    if sum(plain):
+        half, df = mixed(weighed, np.sum(variances, axis=0), _freedom(variances, counts), alpha)
+        known = float(_freedom(plain, counts))
+        stretch = (half / float(quantile(1 - alpha / 2, known))) ** 2 / sum(plain)
+        doubt = min(df / known, 1.0)
+    return Passing(
+        tuple(wave for wave, _ in turned),
+        tuple(weight * stretch for _, weight in turned),
+        doubt,
+        float(middle),
     )
-    plain = [float(square @ weight) for square, weight in zip(squares, weights, strict=True)]
-    if not sum(plain):
-        return Passing(weights, 1.0, float(middle))
-    half = _half(weighed, np.sum(variances, axis=0), _freedom(variances, counts), alpha)
-    stretch = (half / float(quantile(1 - alpha / 2, _freedom(plain, counts)))) ** 2 / sum(plain)
-    return Passing(weights, stretch, float(middle))
 
 
-def _weights(blocks: int, count: int, time: float) -> F64:
-    """What squared projections are to be multiplied with, where load forgets in so many blocks."""
-    heights, error = _spectrum(blocks, count, np.array([time]))
-    weights: F64 = error[0] / (heights[0] * count)
-    return weights
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Loads of variance 1 that forget in so many blocks (G,), but for the part (G,) that comes again every
+    `day` blocks."""
+
+    times: F64
+    daily: F64
+    day: float
+
+    def parts(self, blocks: int) -> tuple[F64, F64]:
+        """The covariance of so many blocks, averaged over each, as load is seen: (G, T, T) of what forgets
+        and of the day."""
+        lag = np.abs(np.subtract.outer(np.arange(blocks), np.arange(blocks)))
+        rate = (1 / self.times)[:, None, None]
+        forgets = -np.expm1(-rate)
+        same = 2 * (rate - forgets) / rate**2
+        apart = np.exp(-np.maximum(lag - 1, 0) * rate) * (forgets / rate) ** 2
+        daily = (1 - _TWICE_DAILY) * _again(lag, self.day) + _TWICE_DAILY * _again(lag, self.day / 2)
+        part = self.daily[:, None, None]
+        return (1 - part) * np.where(lag == 0, same, apart), part * daily
+
+    def seen(self, waves: F64) -> tuple[F64, F64]:
+        """The covariance of the projections (G, count, count), and the variance of the sum (G,).
+
+        What remains of a day in the sums of two sides may have either sign in each, so it counts twice: they
+        may be half a day apart.
+        """
+        slow, daily = self.parts(len(waves))
+        return waves.T @ (slow + daily) @ waves, slow.sum((1, 2)) + 2 * daily.sum((1, 2))
+
+
+def _again(lag: NDArray[np.int64], period: float) -> F64:
+    """The covariance of the averages of two blocks of a wave with so many blocks a period, at any phase."""
+    found: F64 = np.cos(2 * np.pi * lag / period) * np.sinc(1 / period) ** 2
+    return found
+
+
+def _turned(waves: F64, load: Load) -> tuple[F64, F64]:
+    """The waves turned to where projections of this load do not depend on each other, and what to multiply
+    their squares with."""
+    inside, error = load.seen(waves)
+    heights, axes = np.linalg.eigh(inside[0])
+    return waves @ axes, error[0] / (heights * len(heights))
 
 
 def _freedom(variances: Sequence[F64] | Sequence[float], counts: Sequence[int]) -> F64:
@@ -107,28 +170,3 @@ def _freedom(variances: Sequence[F64] | Sequence[float], counts: Sequence[int]) 
     each: F64 = np.asarray(variances, float)
     freedom: F64 = each.sum(0) ** 2 / (each.T**2 / counts).sum(-1)
     return freedom
-
-
-def _spectrum(blocks: int, count: int, times: F64) -> tuple[F64, F64]:
-    """Of load that forgets in so many blocks (G,): the variance of each projection (G, count), and of its
-    sum.
-
-    Load is averaged over blocks, as it is seen, so both are relative to its variance at one moment. The sum
-    is that of the whole series, as the series are of what each block adds to the mean.
-    """
-    basis = np.column_stack([np.ones(blocks), cosines(blocks, count)])
-    rate = (1 / times)[:, None, None]
-    lag = np.abs(np.subtract.outer(np.arange(blocks), np.arange(blocks)))
-    forgets = -np.expm1(-rate)
-    same = 2 * (rate - forgets) / rate**2
-    apart = np.exp(-np.maximum(lag - 1, 0) * rate) * (forgets / rate) ** 2
-    variances: F64 = (np.where(lag == 0, same, apart) @ basis * basis).sum(1)
-    return variances[:, 1:], variances[:, 0]
-
-
-def _half(weighed: F64, variance: F64, freedom: F64, alpha: float) -> float:
-    """Half of the interval of a mixture of Student's t, between the shortest and the longest of its parts."""
-    halves = quantile(1 - alpha / 2, freedom) * np.sqrt(variance)
-    at = np.geomspace(halves.min(), halves.max(), 32)
-    beyond = two_sided(at[:, None] / np.sqrt(variance), freedom) @ weighed
-    return float(np.exp(np.interp(np.log(alpha), np.log(beyond[::-1]), np.log(at[::-1]))))

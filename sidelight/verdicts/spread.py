@@ -8,12 +8,12 @@ A rate is R = ΣX/ΣW, seconds over what was watched. To first order its error i
   added up of three parts that can be told apart: how pods differ for good, what passes in each pod by itself,
   and what passes in all pods at once.
 - What passes in all at once is the series of the sums of the columns; `slowness` tells how its projections on
-  cosines make a variance. What the pods by themselves account for is taken off.
+  waves make a variance. What the pods by themselves account for is taken off.
 - What passes in each is what remains in its row. How pods differ for good is what the sums of rows, n/(n-1)
   times the sum of e squared, have beyond that. Relative to their rate pods of both sides are taken to differ
   alike: a canary of one pod has the differences of the pods it is compared with.
-- Where rows (or columns) of both sides belong together, e of B minus e of A takes the place of both, and what
-  they share cancels.
+- Where rows (or columns) of both sides belong together, e of B minus e of A, each in parts of its rate, takes
+  the place of both, and what they share cancels.
 - n samples scatter by the square root of n, so no side is held to be surer than that.
 
 Degrees of freedom are Satterthwaite's. The interval of the relative change is Fieller's (1954), which holds 0
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -32,7 +33,6 @@ from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import ROWS, Design, Side
-from sidelight.verdicts.slowness import cosines
 from sidelight.verdicts.student import MOST_DF, quantile, two_sided
 
 F64 = NDArray[np.float64]
@@ -43,6 +43,8 @@ POWER: Final = 0.8
 ALIKE: Final = 2.0
 """How many times what pods pass through by themselves may show in all at once, and still be luck: of 8
 cosines it shows more in one of twenty (the F distribution of 8 and 56 degrees)."""
+POOLED: Final = 0.75
+"""Up to how many times what passes in pods they may lie apart and be taken to differ by that alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,11 @@ class Effects:
     """What differs, one of each for K quantities; every array has shape (K,).
 
     `a`, `b`, `delta`, `low`, `high` are rates (seconds per pod-second or request), variances their squares.
-    `relative` is B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an
-    end is not bounded. `detectable` is the relative change that would be found with a chance of 80 %,
-    infinite where A is 0. `lasting` is the part of `variance` that more time does not take away: how much
-    pods differ for good. `variance_a` and `counting_a` are of side A alone: their ratio is how over-dispersed
-    it is.
+    `needed`: so many standard errors large a change must be to be found with a chance of 80 %. `relative` is
+    B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an end is not
+    bounded. `detectable` is what is needed as a relative change, infinite where A is 0. `lasting` is the part
+    of `variance` that more time does not take away: how much pods differ for good. `variance_a` and
+    `counting_a` are of side A alone: their ratio is how over-dispersed it is.
     """
 
     a: F64
@@ -62,6 +64,7 @@ class Effects:
     delta: F64
     variance: F64
     df: F64
+    needed: F64
     low: F64
     high: F64
     relative: F64
@@ -84,8 +87,7 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
     Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself
     at the level of the design: for families of them see `discovery` and `judged`.
     """
-    weights = design.passing.weights
-    one, two = _errors(design.a, a, weights[0]), _errors(design.b, b, weights[-1])
+    one, two = _errors(design, 0, a), _errors(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
     alone_a, alone_b, both = _spread(design, one, two)
@@ -101,28 +103,31 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
         p = np.where(variance > 0, two_sided(delta / np.sqrt(variance), df), np.where(delta == 0, 1.0, 0.0))
         relative = np.where(one.rate > 0, two.rate / one.rate - 1, np.nan)
     part = np.where(held, _part(counting_a, counting_b), both.part)
-    detectable = _detectable(one.rate, _needed(level, df) ** 2 * variance, part)
+    needed = _needed(level, df, np.where(held, MOST_DF, both.doubted))
+    detectable = _detectable(one.rate, needed**2 * variance, part)
     ratio_low, ratio_high = _fieller(one.rate, two.rate, part * half**2, (1 - part) * half**2)
     watched = design.a.whole > 0 and design.b.whole > 0
     if not watched:
         p = np.ones_like(p)
     found = Effects(
-        one.rate, two.rate, delta, variance, df, delta - half, delta + half,
+        one.rate, two.rate, delta, variance, df, needed, delta - half, delta + half,
         relative, ratio_low - 1, ratio_high - 1, p, detectable, (),
-        np.minimum(both.lasting, variance), np.maximum(alone_a.variance, counting_a),
-        np.maximum(alone_b.variance, counting_b), counting_a, counting_b,
+        np.minimum(both.lasting, variance), np.maximum(alone_a, counting_a),
+        np.maximum(alone_b, counting_b), counting_a, counting_b,
     )  # fmt: skip
     return judged(found, design, found.p <= design.alpha)
 
 
-def _needed(level: float, df: F64) -> F64:
-    """How many standard errors a change must have to be found with the power: as Student's t has it.
+def _needed(level: float, df: F64, doubted: F64) -> F64:
+    """How many standard errors a change must have to be found with the power.
 
-    A variance of few degrees of freedom is more often too small than too large: the last factor takes it by
-    its median (Wilson and Hilferty, 1931).
+    What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do (`doubted`):
+    by their mean and variance (Johnson and Welch, 1940), and the one that is seen is taken for their median
+    (Wilson and Hilferty, 1931).
     """
-    needed: F64 = (quantile(level, df) + quantile(POWER, df)) * (1 - 2 / (9 * df)) ** -1.5
-    return needed
+    least, mean = quantile(level, df), 1 - 1 / (4 * doubted)
+    needed: F64 = least * mean + NormalDist().inv_cdf(POWER) * np.sqrt(1 + least**2 * (1 - mean**2))
+    return needed * (1 - 2 / (9 * doubted)) ** -1.5
 
 
 def _detectable(rate: F64, square: F64, part: F64) -> F64:
@@ -187,27 +192,28 @@ class More:
 def more(found: Effects, design: Design, index: int = 0) -> More | None:
     """What is lacking, `None` where nothing is. Minutes are in all, of each side; time shrinks what does not
     last."""
-    rate, other, variance, lasting, df, detectable = (
+    rate, other, variance, lasting, needed, detectable = (
         float(values[index])
-        for values in (found.a, found.b, found.variance, found.lasting, found.df, found.detectable)
+        for values in (found.a, found.b, found.variance, found.lasting, found.needed, found.detectable)
     )
     counted = float(found.counting_a[index] + found.counting_b[index])
     sides = (design.a, design.b)
     if rate <= 0 or min(side.whole for side in sides) <= 0:
         return None
     level = 1 - design.alpha / 2
+    # B's errors grow with it, at most as fast
+    wanted = design.detect / (1 + design.detect) * rate
     watched = max(side.watched.shape[1] * side.seconds for side in sides)
     brief = not design.frequencies
     blind = brief and min(side.rows for side in sides) == 1
     if not blind and detectable <= design.detect:
         return None
     if brief:
-        surest = float(_needed(level, np.array(MOST_DF)))
+        surest = float(_needed(level, np.array(MOST_DF), np.array(MOST_DF)))
         block = min(side.seconds for side in sides if side.watched.shape[1] == 1)
-        least = watched * counted / (design.detect * rate / surest) ** 2
+        least = watched * counted / (wanted / surest) ** 2
         return More(max(watched + block, least) / 60, None, brief=True)
-    needed = float(_needed(level, np.array(df)))
-    aim = (design.detect * rate / needed) ** 2
+    aim = (wanted / needed) ** 2
     if lasting < aim:
         passes = 2 * (variance - lasting - counted) > variance - lasting
         together = design.same_time and not design.other_days
@@ -218,9 +224,9 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     each = variance / (1 / own[0] + 1 / own[1])
     for count in range(min(own) + 1, MOST_PODS + 1):
         one, two = (max(pods, count) for pods in own)
-        freedom = float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2)
-        needed = float(_needed(level, np.array(freedom)))
-        if needed * (each * (1 / one + 1 / two)) ** 0.5 <= design.detect * rate:
+        freedom = np.array(float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2))
+        needed = float(_needed(level, freedom, freedom))
+        if needed * (each * (1 / one + 1 / two)) ** 0.5 <= wanted:
             return More(None, count, differ)
     return More(None, None, differ)
 
@@ -233,12 +239,12 @@ def _pods(side: Side) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Rates (K,) of one side, and what each row adds to their error: as a whole (K, P), in each cosine (K, P,
+    """Rates (K,) of one side, and what each row adds to their error: as a whole (K, P), in each wave (K, P,
     q).
 
-    `weight` (q,) makes variances of squares of cosines. `between` (K,) is the variance between rows with
-    `freedom` degrees, `shares` (P,) what part of all was watched in each row, `concentration` how unequally
-    rows were watched: one over their number where all were alike.
+    `weight` (q,) makes variances of squares of waves. `between` (K,) is the
+    variance between rows with `freedom` degrees, `shares` (P,) what part of all was watched in each row,
+    `concentration` how unequally rows were watched: one over their number where all were alike.
     """
 
     whole: float
@@ -258,30 +264,40 @@ class _Errors:
     def cosines(self) -> int:
         return max(len(self.weight), 1)
 
+    @property
+    def part(self) -> F64:
+        """What one pod's variance, relative to its rate squared, is in the variance of the side."""
+        return self.rate**2 * self.concentration
+
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Variance, its degrees of freedom, how much of it lasts, and what part of it is A's: each (K,)."""
+    """Variance, its degrees of freedom, those with which it would be seen again, how much of it lasts, and
+    what part of it is A's: each (K,)."""
 
     variance: F64
     df: F64
+    doubted: F64
     lasting: F64
     part: F64
 
 
-def _errors(side: Side, cells: F64, weight: F64) -> _Errors:
+def _errors(design: Design, which: int, cells: F64) -> _Errors:
     """Projections of the residuals, without ever making the residuals of all cells."""
-    blocks = side.watched.shape[1]
-    basis = np.column_stack([np.ones(blocks), cosines(blocks, len(weight))])
+    side = (design.a, design.b)[which]
+    passing = design.passing
+    waves, weight = passing.waves[-which], passing.weights[-which]
+    basis = np.column_stack([np.ones(len(waves)), waves])
     # one product of flat matrices: numpy multiplies stacks of small ones one by one
-    sums = (cells.reshape(-1, blocks) @ basis).reshape(*cells.shape[:2], basis.shape[1])
+    sums = (cells.reshape(-1, len(waves)) @ basis).reshape(*cells.shape[:2], basis.shape[1])
     watched = side.watched @ basis
     whole = side.whole or 1.0
     rate = sums[:, :, 0].sum(1) / whole
     error = (sums - rate[:, None, None] * watched) / whole
     row, shares = error[:, :, 0], watched[:, 0] / whole
     freedom = max(side.rows - 1, 0)
-    return _Errors(whole, rate, row, error[:, :, 1:], weight, _between(row, freedom), freedom, shares)
+    between = _between(row, freedom)
+    return _Errors(whole, rate, row, error[:, :, 1:], weight, between, freedom, shares)
 
 
 def _between(row: F64, freedom: int) -> F64:
@@ -292,48 +308,59 @@ def _between(row: F64, freedom: int) -> F64:
     return between
 
 
-def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[_Spread, _Spread, _Spread]:
-    """Of A's rate, of B's, and of their difference with what is paired taken together."""
-    squares = [_squares(one, one.wave) for one in (a, b)]
+def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
+    """The variance of A's rate, of B's, and the spread of their difference with what is paired taken
+    together."""
+    sides = (a, b)
+    squares = [_squares(one) for one in sides]
     if design.same_time:
         squares = [_borrowed(a, squares[0], b, squares[1]), _borrowed(b, squares[1], a, squares[0])]
     inside = [_plain(design.a, squares[0]), _plain(design.b, squares[1])]
-    shared = [_shared(design, one.wave.sum(1), one, of) for one, of in zip((a, b), squares, strict=True)]
-    relative, doubt = _lasting(a, b, inside)
-    parts = [one.rate**2 * one.concentration for one in (a, b)]
-    lasting = [relative * part for part in parts]
-    alone = [
-        _Spread(
-            last + own + time, _df(last + own + time, doubt * part**2 + time**2 / one.cosines), last, part
-        )
-        for one, part, last, own, time in zip((a, b), parts, lasting, inside, shared, strict=True)
-    ]
+    shared = [_shared(design, one.wave.sum(1), one, of) for one, of in zip(sides, squares, strict=True)]
+    for_good, passes, df = _lasting(a, b, inside)
+    lasting = [for_good * one.part for one in sides]
+    mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
+    alone = [own + time for own, time in zip(mine, shared, strict=True)]
     # what is shared by both sides and cancels is neither's: the rest tells whose the variance is
-    mine = [
-        last + own + (0.0 if design.same_time else time)
-        for last, own, time in zip(lasting, inside, shared, strict=True)
-    ]
-    pods, own, unsure = lasting[0] + lasting[1], inside[0] + inside[1], doubt * (parts[0] + parts[1]) ** 2
-    together = squares[0] + squares[1] if design.same_time else squares[0]
+    part = _part(*(mine if design.same_time else alone))
+    lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
+    like_a, like_b = _alike(a, b)
     if design.same_pods:
+        own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
         if design.same_time:
-            together = _squares(b, b.wave - a.wave)
-            own = _plain(design.b, together)
-        between = _between(b.row - a.row, b.freedom)
-        pods, unsure = np.maximum(between - own, 0.0), between**2 / max(b.freedom, 1)
+            joint = _squares(replace(b, wave=b.wave * like_b[:, None, None] - a.wave * like_a[:, None, None]))
+            own, waves = _plain(design.b, joint), b.wave.shape[2]
+        between = _between(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
+        variance, df = _known(between, own, b.freedom, b.freedom * waves)
+        lasts = np.maximum(between - own, 0.0)
     if design.same_time:
-        shared = [_shared(design, b.wave.sum(1) - a.wave.sum(1), b, together)]
-    unsure = unsure + sum(time**2 / one.cosines for one, time in zip((b, a), reversed(shared), strict=False))
-    variance = pods + own + sum(shared)
-    return alone[0], alone[1], _Spread(variance, _df(variance, unsure), pods, _part(*mine))
+        if not design.same_pods:
+            joint = squares[0] * like_a[:, None] ** 2 + squares[1] * like_b[:, None] ** 2
+        series = b.wave.sum(1) * like_b[:, None] - a.wave.sum(1) * like_a[:, None]
+        shared = [_shared(design, series, b, joint)]
+    times = zip((b, a), reversed(shared), strict=False)
+    unsure = sum((time**2 / one.cosines for one, time in times), np.zeros(len(variance)))
+    pods, variance = variance**2 / df, variance + sum(shared, np.zeros(len(variance)))
+    df, doubted = _df(variance, pods + unsure), _df(variance, pods + unsure / design.passing.doubt)
+    return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
 
 
-def _squares(one: _Errors, wave: F64) -> F64:
-    """Of what passes in each row beside what passes in all, in each cosine, (K, q): one row shows none of
+def _alike(a: _Errors, b: _Errors) -> tuple[F64, F64]:
+    """What makes errors of both sides those of their mean rate, (K,) each.
+
+    What they have in common they have in parts of their rates: it would not cancel where one takes more.
+    """
+    mean, both = (a.rate + b.rate) / 2, (a.rate > 0) & (b.rate > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(both, mean / a.rate, 1.0), np.where(both, mean / b.rate, 1.0)
+
+
+def _squares(one: _Errors) -> F64:
+    """Of what passes in each row beside what passes in all, in each wave, (K, q): one row shows none of
     it."""
     if not one.freedom:
-        return np.zeros((len(wave), wave.shape[2]))
-    beside = wave - one.shares[:, None] * wave.sum(1)[:, None, :]
+        return np.zeros((len(one.wave), one.wave.shape[2]))
+    beside = one.wave - one.shares[:, None] * one.wave.sum(1)[:, None, :]
     squares: F64 = np.einsum("kpq,kpq->kq", beside, beside) * ((one.freedom + 1) / one.freedom)
     return squares
 
@@ -364,27 +391,42 @@ def _shared(design: Design, series: F64, one: _Errors, squares: F64) -> F64:
     (which they do by luck in one of twenty), there is taken to be none.
     """
     seen = series**2
-    shared = design.passing.stretch * np.maximum((seen - squares) @ one.weight, 0.0)
+    shared: F64 = np.maximum((seen - squares) @ one.weight, 0.0)
     if design.same_time and not design.other_days:
         return np.where(seen.sum(1) > ALIKE * squares.sum(1), shared, 0.0)
     return shared
 
 
-def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64]:
-    """How much pods differ for good: the variance of one pod relative to its rate squared, (K,).
+def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+    """How much pods differ for good: the variance of one pod relative to its rate squared, (K,); what passes
+    in them, in parts of what was seen of it; and the degrees of freedom of both together.
 
     Pods of both sides are taken to differ alike, so that a side of few pods borrows from the other what it
-    cannot know. And the variance of that, halved, as Satterthwaite asks for.
+    cannot know.
     """
-    scale = a.freedom * a.rate**2 + b.freedom * b.rate**2
-    both = list(zip((a, b), inside, strict=True))
-    between = sum(one.freedom * one.between / one.concentration for one, _ in both if one.freedom)
-    beyond = between - sum(one.freedom * own / one.concentration for one, own in both if one.freedom)
-    doubt = sum(one.freedom * (one.between / one.concentration) ** 2 for one, _ in both if one.freedom)
+    none = np.zeros(len(a.rate))
+    seen = [(one, own) for one, own in zip((a, b), inside, strict=True) if one.freedom]
+    scale = sum((one.freedom * one.rate**2 for one, _ in seen), none)
+    between = sum((one.freedom * one.between / one.concentration for one, _ in seen), none)
+    own = sum((one.freedom * of / one.concentration for one, of in seen), none)
+    passing = sum(one.freedom * one.wave.shape[2] for one in (a, b))
+    variance, df = _known(between, own, a.freedom + b.freedom, passing)
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(scale > 0, np.maximum(beyond, 0.0) / scale, 0.0)
-        unsure = np.where(scale > 0, doubt / scale**2, 0.0)
-    return relative, unsure
+        relative = np.where(scale > 0, np.maximum(between - own, 0.0) / scale, 0.0)
+        passes = np.where(own > 0, np.minimum(variance / own, 1.0), 1.0)
+    return relative, passes, df
+
+
+def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64]:
+    """The variance of sums of pods, (K,), and its degrees of freedom.
+
+    Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
+    the same and are taken together (Paull, 1950); else what lies between them has it all.
+    """
+    alike = (between <= POOLED * own) & (passing > 0)
+    both = freedom + passing
+    pooled = (freedom * between + passing * own) / max(both, 1)
+    return np.where(alike, pooled, between), np.where(alike, both, max(freedom, 1)).astype(np.float64)
 
 
 def _df(variance: F64, unsure: F64) -> F64:

@@ -23,6 +23,8 @@ MOST_DF: Final = 1e6
 _LEAST_DF: Final = 0.5
 _NODES: Final = 32
 _TINY: Final = 1e-300
+_FARTHER: Final = 30
+_FREEDOMS: Final = np.geomspace(1.0, MOST_DF, 200)
 
 
 def two_sided(t: ArrayLike, df: ArrayLike) -> F64:
@@ -49,6 +51,23 @@ def quantile(p: float, df: ArrayLike) -> F64:
         return np.zeros_like(freedom)
     found: F64 = np.exp(chebyshev.chebval(2 * _LEAST_DF / freedom - 1, _series(p)))
     return found
+
+
+def mixed(weighed: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
+    """What is exceeded with probability `alpha`, of either sign, by a mixture of Student's t, (G,).
+
+    And the degrees of freedom of the one whose tails go on as far from there to a thirtieth of `alpha`.
+    """
+    levels = alpha, alpha / _FARTHER
+    scale = np.sqrt(variance)
+    at = np.geomspace(
+        (quantile(1 - levels[0] / 2, df) * scale).min(), (quantile(1 - levels[1] / 2, df) * scale).max(), 48
+    )
+    beyond = two_sided(at[:, None] / scale, df) @ weighed
+    near, far = np.exp(np.interp(np.log(levels), np.log(beyond[::-1]), np.log(at[::-1])))
+    ratios = quantile(1 - levels[1] / 2, _FREEDOMS) / quantile(1 - levels[0] / 2, _FREEDOMS)
+    freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_FREEDOMS))))
+    return float(near), freedom
 
 
 @lru_cache(maxsize=64)

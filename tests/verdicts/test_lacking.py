@@ -72,7 +72,7 @@ def test_pods_that_differ_are_told_by_how_much_and_how_many_would_do() -> None:
     assert lack.minutes is None
     assert lack.differ == pytest.approx(0.2 * (8 / 7) ** 0.5, rel=0.05)
     # 2.95 standard errors (16 rows a side), of 20 % in one pod of each side
-    assert lack.pods == pytest.approx(2 * (2.95 * 0.214 / 0.05) ** 2, rel=0.03)
+    assert lack.pods == pytest.approx(2 * (2.95 * 0.214 * 1.05 / 0.05) ** 2, rel=0.03)
 
 
 def test_pods_that_differ_too_much_have_no_number() -> None:

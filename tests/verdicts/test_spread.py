@@ -212,3 +212,34 @@ def test_intervals_hold_a_change_that_was_planted() -> None:
     found = judge(a, 1.2 * b, same_time=True)[1]
     held = float(((found.relative_low <= 0.2) & (found.relative_high >= 0.2)).mean())
     assert 0.93 - 4 * sqrt(0.95 * 0.05 / trials) <= held <= 0.98
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize("count", [2, 4])
+def test_intervals_of_few_pods_hold_the_truth_whether_or_not_pods_differ(count: int, spread: float) -> None:
+    trials = 6000
+    a, b = (pods(seed, count, spread=spread, quantities=trials) for seed in (21, 22))
+    found = judge(a, b, same_time=True)[1]
+    held = float((found.p > 0.05).mean())
+    assert 0.93 <= held <= 0.98
+
+
+def test_a_change_as_large_as_is_called_detectable_is_found_in_four_of_five() -> None:
+    trials = 6000
+    for count in (2, 4, 8):
+        a, b = (pods(seed, count, spread=0.05, quantities=trials) for seed in (31, 32))
+        aim = float(np.median(judge(a, b, same_time=True)[1].detectable))
+        found = judge(a, (1 + aim) * b, same_time=True)[1]
+        assert 0.74 <= float((found.p <= 0.05).mean()) <= 0.86
+
+
+@settings(max_examples=25)
+@given(SEEDS, st.integers(2, 6), st.floats(0.5, 5))
+def test_load_that_both_sides_had_cancels_where_one_of_them_takes_more(
+    seed: int, count: int, change: float
+) -> None:
+    a, b = pods(seed, count, spread=0.0), pods(seed + 1, count, spread=0.0)
+    storm = np.where(np.arange(16) == 5, 30.0, 1.0)
+    together = judge(a * storm, (1 + change) * b * storm, same_time=True, other_days=True)[1]
+    apart = judge(a * storm, (1 + change) * b * storm)[1]
+    assert together.p[0] < 0.05 < apart.p[0]

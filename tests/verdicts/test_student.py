@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.verdicts.student import cdf, quantile, two_sided
+from sidelight.verdicts.student import cdf, mixed, quantile, two_sided
 
 PUBLISHED = {
     # Pearson and Hartley, Biometrika Tables for Statisticians, table 12: df to the 97.5 % and 99.95 % points
@@ -55,3 +55,20 @@ def test_more_degrees_of_freedom_have_lighter_tails(t: float, df: float) -> None
 
 def test_no_number_is_no_evidence_and_infinity_is_certain() -> None:
     assert two_sided([np.nan, np.inf, 0.0], 4).tolist() == [1.0, 0.0, 1.0]
+
+
+@given(st.floats(0.01, 100), st.floats(1.5, 200), st.floats(0.001, 0.2))
+def test_a_mixture_of_one_is_that_one(scale: float, df: float, alpha: float) -> None:
+    half, freedom = mixed(np.ones(1), np.array([scale**2]), np.array([df]), alpha)
+    assert half == pytest.approx(scale * float(quantile(1 - alpha / 2, df)), rel=1e-3)
+    assert freedom == pytest.approx(df, rel=0.1)
+
+
+def test_a_mixture_is_exceeded_as_often_as_it_says_and_has_the_heavier_tails() -> None:
+    weighed, variance, df = np.array([0.7, 0.3]), np.array([1.0, 25.0]), np.array([8.0, 8.0])
+    half, freedom = mixed(weighed, variance, df, 0.05)
+    luck = np.random.default_rng(1)
+    drawn = luck.standard_t(8, 400_000) * np.where(luck.random(400_000) < 0.7, 1.0, 5.0)
+    # four standard errors of a share of 5 %
+    assert float((np.abs(drawn) > half).mean()) == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / 400_000) ** 0.5)
+    assert freedom < 8
