@@ -106,7 +106,7 @@ def test_every_check_is_listed_those_that_warn_as_lines_and_the_others_folded(
     assert [words.split(" ")[0] for words in warned.all_inner_texts()] in (["python"], ["python", "time"])
     checks = page.locator(".checks")
     summary = checks.locator("summary")
-    expect(summary).to_have_text("Nothing else speaks against comparing them; not known: load")
+    expect(summary).to_have_text("Nothing else speaks against comparing them; not known: load, contention")
     assert checks.get_attribute("open") is None
     summary.click()
     found = {
@@ -117,14 +117,14 @@ def test_every_check_is_listed_those_that_warn_as_lines_and_the_others_folded(
     assert sorted(told) == sorted(
         [
             *("mode", "states", "sampler", "reader", "normalisation", "python", "truncation", "coverage"),
-            *("pods", "rate", "load", "time", "measured"),
+            *("pods", "rate", "load", "contention", "time", "measured"),
         ]
     )
     assert found["mode"] == "gil on both sides"
     assert found["load"].startswith("not known")
     page = open_page(f"{stores}/s/pay/compare?a=version%3Av1&b=version%3Av1")
     expect(page.locator(".checks summary")).to_have_text(
-        "Nothing speaks against comparing them; not known: load"
+        "Nothing speaks against comparing them; not known: load, contention"
     )
     expect(page.locator(".doubts")).to_have_count(0)
 

@@ -37,6 +37,8 @@ export interface Verdict {
   readonly sentence: string;
   readonly direction: Way;
   readonly rate: Effect;
+  /** The same from samples, which is what call paths add up to; absent from older collectors. */
+  readonly sampled?: Effect;
   readonly idle: Effect | null;
   readonly depth: Readonly<Record<"mean" | "p50" | "p95" | "p99", Effect>> & { readonly gap: { readonly low: number; readonly high: number } } | null;
   /** Absent from older collectors. */
