@@ -21,5 +21,5 @@ export default defineConfig({
     modulePreload: false,
     assetsInlineLimit: 0,
   },
-  plugins: [order(), finish(here("node_modules"), here("dist"))],
+  plugins: [order(1500), finish(here("node_modules"), here("dist"))],
 });

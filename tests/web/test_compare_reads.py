@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web.conftest import Open, Serve
-from tests.web.flame import boxes
-from tests.web.found import Json, check, effect, verdict
+from tests.web.flame import boxes, hover
+from tests.web.found import Json, check, effect, judged, verdict
 from tests.web.profiles import BEFORE, send, windows
-from tests.web.test_verdict_page import opened, region, said
+from tests.web.test_verdict_page import SIDES, opened, region, said
 
 ROW = 20
 """The pixels of a row of a flame graph."""
@@ -176,6 +176,23 @@ def test_where_a_change_comes_from_reads_on_from_the_sentence(
     ]
     page = opened(shop, open_page, full(explanation={"share": share, "paths": found, "functions": []}))
     assert re.sub(r"\s+", " ", region(page).locator(".why").inner_text()) == words
+
+
+def test_a_verdict_per_request_colours_a_graph_per_request(shop: str, open_page: Open) -> None:
+    # B took 160 ms/s and A 110, for twice as many requests: as much as 80.
+    method = {**verdict()["method"], "unit": "request"}
+    found = full(method=method, sampled=effect(0.0011, 0.0008, 0.0001), sentence="B takes less.")
+    page: Page = open_page(f"{shop}/services")
+    judged(page, found, ("query", "render"))
+    page.goto(f"{shop}/s/shop/compare?{SIDES}")
+    expect(page.locator(".norm")).to_contain_text("B is shown as if it had served as many requests as A.")
+    query = hover(page, "query")
+    assert "60.0 ms/s · 54.55 %" in query
+    assert "30.0 ms/s · 37.50 %" in query
+    assert "▼ takes less time in B (\N{MINUS SIGN}50.0 %)" in query
+    assert "▲ takes more time in B (+50.0 %)" in hover(page, "render")
+    page.get_by_role("button", name="Share of side").click()
+    expect(page.locator(".norm")).not_to_contain_text("requests")
 
 
 def test_where_deploys_are_off_nothing_is_asked_of_them(serve: Serve, open_page: Open) -> None:

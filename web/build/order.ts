@@ -7,24 +7,27 @@ import { parseAst, type Plugin } from "vite";
  * scope, and so do variables that hold a function when they are made before all that runs; all other statements stay
  * in their order.
  */
-export function order(): Plugin {
+export function order(tries = 0): Plugin {
   return {
     name: "sidelight-order",
     apply: "build",
     enforce: "post",
     generateBundle(_, bundle) {
-      for (const file of Object.values(bundle)) if (file.type === "chunk") file.code = ordered(file.code);
+      for (const file of Object.values(bundle)) if (file.type === "chunk") file.code = ordered(file.code, tries);
     },
   };
 }
 
 const BACK = 32_000;
+/** So many functions are moved together at most. */
+const MOST_MOVED = 6;
 /** What is counted as seen before: so many letters in a row. */
 const LETTERS = 5;
 /** Weights of what is short: with a larger one, long functions are chosen earlier. Which is best depends on the script. */
 const TRIED = [2, 3, 5, 7, 10];
 
-export function ordered(code: string): string {
+/** The script in the shortest order found; `tries` times a run of functions is moved elsewhere, and stays there if that is shorter. */
+export function ordered(code: string, tries = 0): string {
   const functions: string[] = [];
   const others: string[] = [];
   for (const statement of parseAst(code).body) {
@@ -36,9 +39,28 @@ export function ordered(code: string): string {
   const times = new Map<string, number[]>();
   pieces.forEach((own, at) => own.forEach((piece) => times.set(piece, [...(times.get(piece) ?? []), at])));
   const shared = pieces.map((own) => [...own].filter((piece) => (times.get(piece) as number[]).length > 1));
-  const made = TRIED.map((least) => joined([...chain(functions, shared, times, least), ...others]));
-  const size = (text: string) => deflateRawSync(text, { level: 9 }).length;
-  return [code, ...made].reduce((best, text) => (size(text) < size(best) ? text : best));
+  const textIn = (some: readonly string[]) => joined([...some, ...others]);
+  const size = (some: readonly string[]) => deflateRawSync(textIn(some), { level: 9 }).length;
+  let best = TRIED.map((least) => chain(functions, shared, times, least)).reduce((one, other) => (size(other) < size(one) ? other : one));
+  let least = size(best);
+  const draw = drawing();
+  for (let at = 0; at < tries; at++) {
+    const moved = [...best];
+    const run = moved.splice(draw(best.length), 1 + draw(MOST_MOVED));
+    moved.splice(draw(moved.length + 1), 0, ...run);
+    const now = size(moved);
+    if (now < least) [best, least] = [moved, now];
+  }
+  return least < deflateRawSync(code, { level: 9 }).length ? textIn(best) : code;
+}
+
+/** Numbers below a limit that look like chance and are the same in every build. */
+function drawing(): (below: number) => number {
+  let seed = 1;
+  return (below) => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return Math.floor((seed / 2 ** 32) * below);
+  };
 }
 
 const textOf = (code: string, { start, end }: { start: number; end: number }) => code.slice(start, end);

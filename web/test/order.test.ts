@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
-import { gzipSync } from "node:zlib";
+import { deflateRawSync, gzipSync } from "node:zlib";
 import { ordered } from "../build/order.ts";
 
 const SCRIPT = `
@@ -22,6 +22,13 @@ third()
 
 test("a script in another order does the same", () => {
   assert.equal(runInNewContext(ordered(SCRIPT)), runInNewContext(SCRIPT));
+});
+
+test("a script whose functions were moved about does the same, is no longer, and comes out the same again", () => {
+  const moved = ordered(SCRIPT, 200);
+  assert.equal(runInNewContext(moved), runInNewContext(SCRIPT));
+  assert.ok(deflateRawSync(moved).length <= deflateRawSync(ordered(SCRIPT)).length);
+  assert.equal(ordered(SCRIPT, 200), moved);
 });
 
 test("functions that are alike come to lie near each other, and nothing is lost", () => {

@@ -3,8 +3,8 @@ import { useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
 import { judgedBy } from "../flame/judged.ts";
 import { look } from "../flame/look.ts";
-import { read } from "../flame/reading.ts";
-import { treeOf, type WireTree } from "../flame/tree.ts";
+import { read, sum } from "../flame/reading.ts";
+import { treeOf, type Tree, type WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
 import type { Place } from "../url.ts";
 import { FlamePanel } from "./flamepanel.tsx";
@@ -32,15 +32,16 @@ export function Lensed({ answer, names, below }: {
   const looked = useMemo(() => look(tree, t, by), [tree, t, by]);
   const inverted = invert && view !== "table" && view !== "sandwich";
   const { verdict, changed } = answer;
+  const podSeconds = useMemo(() => alike(answer.sides.map((side) => side.pod_seconds), tree, verdict), [tree]);
   const judged = useMemo(() => (verdict && changed && !raw ? judgedBy(tree, changed, verdict, looked.tree.by) : null), [looked, raw]);
   const reading = useMemo(
-    () => read(looked.tree, answer.sides.map((side) => side.pod_seconds), { invert: inverted, collapse, norm, judged }),
+    () => read(looked.tree, podSeconds, { invert: inverted, collapse, norm, judged }),
     [looked, inverted, collapse, norm, judged],
   );
   const nothing = t !== "" && looked.left.every(({ samples, of }) => samples === of);
   return (
     <>
-      <LensBar looked={looked} names={names} />
+      <LensBar looked={looked} names={names} perRequest={verdict?.method.unit === "request"} />
       {view === "lines" ? <LinesView tree={tree} names={names} />
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
@@ -48,6 +49,15 @@ export function Lensed({ answer, names, below }: {
         : <><FlamePanel reading={reading} names={names} sides={answer.sides} />{below?.()}</>}
     </>
   );
+}
+
+/** Where a verdict is per request, B is watched for as long as A would have been for as many requests. */
+function alike(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"]): number[] {
+  if (verdict?.method.unit !== "request") return podSeconds;
+  const { a, b } = verdict.sampled ?? verdict.rate;
+  const [inA, inB] = tree.self.map(sum);
+  // Not a number where a side took none.
+  return [podSeconds[0], (podSeconds[0] * inB * a) / (inA * b) || podSeconds[1]];
 }
 
 function NothingLeft() {
