@@ -77,7 +77,7 @@ def of_collector(settings: CompareSettings) -> Verdict:
 def of_files(settings: CompareSettings) -> Verdict:
     """What two files say."""
     kind = ProfileType(settings.type)
-    a, b = (count(file, recording(Path(file)), kind) for file in (settings.selector, settings.file))
+    a, b = (count(file, recording(Path(file), kind), kind) for file in (settings.selector, settings.file))
     seconds = (settings.baseline_seconds, settings.comparison_seconds)
     known = (seconds[0], seconds[1]) if seconds[0] and seconds[1] else None
     level = Level(settings.alpha, settings.look or 0, settings.detect)

@@ -1,4 +1,5 @@
-"""Two recordings as the sides of a comparison: folded text, as py-spy and `sidelight record` write it."""
+"""Two recordings as the sides of a comparison: folded text or speedscope's JSON, as py-spy and `sidelight
+record` write them."""
 
 from __future__ import annotations
 
@@ -9,24 +10,25 @@ from pathlib import Path
 from typing import Final
 
 from sidelight.compare.codes import NotRead
-from sidelight.stacks.counts import Counts
+from sidelight.compare.speedscope import read_speedscope
+from sidelight.stacks.counts import Counts, ProfileType
 from sidelight.stacks.errors import BadFolded, Reason, SidelightError
 from sidelight.stacks.folded import Stack, numbered, parse_lines
 
 _GZIP: Final = b"\x1f\x8b"
 
 
-def recording(file: Path) -> Mapping[Stack, Counts]:
-    """The stacks of a file, compressed with gzip or not; lines that begin with `#` are notes.
+def recording(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
+    """The stacks of a file, compressed with gzip or not; lines of folded text that begin with `#` are notes.
 
-    Raises NotRead, or SidelightError with the reason `bad_folded`.
+    Raises NotRead, SidelightError with the reason `bad_folded`, or OtherType.
     """
     try:
         content = file.read_bytes()
     except OSError as error:
         raise NotRead(
             f"cannot read {file}: {error.strerror}",
-            hint="Two names are two files of folded text; a selector stands alone and needs --collector.",
+            hint="Two names are two recordings; a selector stands alone and needs --collector.",
         ) from error
     try:
         text = gzip.decompress(content) if content.startswith(_GZIP) else content
@@ -35,11 +37,7 @@ def recording(file: Path) -> Mapping[Stack, Counts]:
             f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
         ) from error
     if text.lstrip()[:1] == b"{":
-        raise SidelightError(
-            f"{file} is JSON, which holds time and not samples",
-            reason=Reason.BAD_FOLDED,
-            hint="Record folded text: sidelight record -o NAME.folded, or py-spy record -f raw.",
-        )
+        return read_speedscope(str(file), text, kind)
     try:
         return parse_lines((number, line) for number, line in numbered(text) if not line.startswith("#"))
     except BadFolded as error:

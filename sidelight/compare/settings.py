@@ -14,13 +14,13 @@ from sidelight.verdicts.conditions import parse as parse_condition
 DESCRIPTION: Final = (
     "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions "
     "whose time differs most, with intervals. A side is version:VERSION, or matchers such as 'node=\"n3\"', "
-    "over its own range if wanted; or give two files of folded text. --fail-on says what must not be: "
-    "cpu>+3% (or wall, gil), idle<-5pp, depth.p95>+5 (or mean, p50, p99, max), function:PATTERN>+1%, "
-    "self:PATTERN>+2ms. Exits with 0 when nothing of that is so, 1 when something is, 2 when there is not "
-    "enough data to tell (--wait SECONDS asks again), 3 when the sides cannot be compared; without --fail-on "
-    "with 0 whatever the difference. Errors are 64 and above: 64 a wrong option or question, 65 a file that "
-    "is no folded text, 66 a file or side that is not there, 69 no answer, 73 a result that cannot be "
-    "written, 77 not allowed."
+    "over its own range if wanted; or give two files of folded text or speedscope's JSON. --fail-on says "
+    "what must not be: cpu>+3% (or wall, gil), idle<-5pp, depth.p95>+5 (or mean, p50, p99, max), "
+    "function:PATTERN>+1%, self:PATTERN>+2ms. Exits with 0 when nothing of that is so, 1 when something is,"
+    " 2 when there is not enough data to tell (--wait SECONDS asks again), 3 when the sides cannot be "
+    "compared; without --fail-on with 0 whatever the difference. Errors are 64 and above: 64 a wrong option"
+    " or question, 65 a file that holds no samples, 66 a file or side that is not there, 69 no answer, 73 a"
+    " result that cannot be written, 77 not allowed."
 )
 ORDERS: Final = ("self", "total")
 STDOUT: Final = "-"
@@ -59,7 +59,7 @@ class CompareSettings:
     selector: str = setting(
         "",
         "which windows both sides are of, as Prometheus matchers: '{service=\"shop\"}'; or the file of the "
-        "baseline, folded text (also gzip), with that of the comparison behind it",
+        "baseline, folded text or speedscope's JSON (also gzip), with that of the comparison behind it",
         positional=True,
     )
     file: str = setting("", "the comparison's file, where the first is the baseline's", positional=True)
@@ -153,7 +153,7 @@ class CompareSettings:
             if not getattr(self, name):
                 raise BadSetting(
                     f"--{name} is required",
-                    hint=f"Give --{name} or set SIDELIGHT_{name.upper()}; or give two files of folded text.",
+                    hint=f"Give --{name} or set SIDELIGHT_{name.upper()}; or give two files.",
                 )
         if self.baseline_seconds or self.comparison_seconds:
             raise BadSetting(

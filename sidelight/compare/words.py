@@ -196,7 +196,9 @@ def more(verdict: Verdict) -> str:
     detect = verdict.method.get("detect")
     seen = f"To see a change of {_percent(detect)}" if detect else "To see more"
     if verdict.more.minutes is not None:
-        return f"{seen}: about {minutes(verdict.more.minutes)} more."
+        pods = verdict.more.pods
+        other = "" if pods is None else f", or {plural(pods, 'pod')} of each side"
+        return f"{seen}: about {minutes(verdict.more.minutes)} more{other}."
     if verdict.more.pods is not None:
         return f"{seen}: about {plural(verdict.more.pods, 'pod')} of each side; time alone does not do."
     return ""

@@ -55,7 +55,8 @@ def document(
         return write_svg(rows, title, [WORDS[shape.shown], *notes])
     if shape.format == "speedscope":
         lanes = recording.lanes.lanes(start_ns, shape.shown, lines=shape.by_line, processes=shape.processes)
-        return write_lanes(lanes, title, EXPORTER, period_ns=recording.period_ns, length_ns=length_ns)
+        period, kind = recording.period_ns, shape.shown.value
+        return write_lanes(lanes, title, EXPORTER, period_ns=period, length_ns=length_ns, kind=kind)
     counts = recording.profile().samples
     if not shape.by_line:
         counts = _without_lines(recording.profile())

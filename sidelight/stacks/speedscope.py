@@ -39,11 +39,14 @@ def write_speedscope(rows: Iterable[Row], name: str, exporter: str, about: About
     return _document([_profile(name, samples, weights)], codes, name, exporter, told)
 
 
-def write_lanes(lanes: Iterable[Lane], name: str, exporter: str, *, period_ns: int, length_ns: int) -> bytes:
+def write_lanes(
+    lanes: Iterable[Lane], name: str, exporter: str, *, period_ns: int, length_ns: int, kind: str = ""
+) -> bytes:
     """Threads in time order, a profile each, in nanoseconds since the recording began.
 
     A sample lasts until the next one, and two periods at most: where nothing was seen for longer, and
-    where a moment has no stack, the lane is blank (a sample of no frames).
+    where a moment has no stack, the lane is blank (a sample of no frames). The period is written under
+    `sidelight`, and so is the type of time where one is given.
     """
     codes: dict[str, int] = {}
     profiles = []
@@ -54,7 +57,8 @@ def write_lanes(lanes: Iterable[Lane], name: str, exporter: str, *, period_ns: i
             for stack, _ in runs
         ]
         profiles.append(_profile(lane.name, samples, [ns for _, ns in runs]))
-    return _document(profiles, codes, name, exporter)
+    told: dict[str, object] = {"period_ns": period_ns, **({"type": kind} if kind else {})}
+    return _document(profiles, codes, name, exporter, {"sidelight": told})
 
 
 def _runs(

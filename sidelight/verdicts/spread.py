@@ -169,6 +169,8 @@ def agreement(found: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64]
 
 MOST_PODS: Final = 1000
 """Where more pods would be needed no number is told."""
+LONG_MINUTES: Final = 1440
+"""Where it takes longer, more pods are told too if they would do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,10 @@ class More:
     """What would do to see the change that is to be detected.
 
     `minutes` of the same pods in all, or so many `pods` of each side; neither where not even the `most`
-    would. `differ` is how far pods differ for good, relative to what they take. `brief`: it was watched for
-    so short that luck and change cannot be told apart, and `minutes` is the least that would do. `passing`:
-    most of what blurs it comes and goes with load, which both sides share at the same time.
+    would, both where either would and time alone takes long. `differ` is how far pods differ for good,
+    relative to what they take. `brief`: it was watched for so short that luck and change cannot be told
+    apart, and `minutes` is the least that would do. `passing`: most of what blurs it comes and goes, and may
+    be load that both sides share at the same time.
     """
 
     minutes: float | None
@@ -214,21 +217,30 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
         least = watched * counted / (wanted / surest) ** 2
         return More(max(watched + block, least) / 60, None, brief=True)
     aim = (wanted / needed) ** 2
+    own = [_pods(side) for side in sides]
+    # Of one pod a side nobody knows how far pods differ.
+    several = min(side.rows for side in sides) > 1
+    pods = _more_pods(variance, own, design, wanted) if several else None
     if lasting < aim:
         passes = 2 * (variance - lasting - counted) > variance - lasting
-        together = design.same_time and not design.other_days
+        helps = not passes or (design.same_time and not design.other_days)
         minutes = watched * (variance - lasting) / (aim - lasting) / 60
-        return More(minutes, None, passing=passes and not together)
-    own = [_pods(side) for side in sides]
+        long = minutes - watched / 60 > LONG_MINUTES
+        return More(minutes, pods if long and helps else None, passing=not helps)
     differ = (lasting / (rate**2 / own[0] + other**2 / own[1])) ** 0.5
+    return More(None, pods, differ)
+
+
+def _more_pods(variance: float, own: Sequence[int], design: Design, wanted: float) -> int | None:
+    """How many pods of each side would do; None where it is more than the most."""
     each = variance / (1 / own[0] + 1 / own[1])
     for count in range(min(own) + 1, MOST_PODS + 1):
         one, two = (max(pods, count) for pods in own)
         freedom = np.array(float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2))
-        needed = float(_needed(level, freedom, freedom))
+        needed = float(_needed(1 - design.alpha / 2, freedom, freedom))
         if needed * (each * (1 / one + 1 / two)) ** 0.5 <= wanted:
-            return More(None, count, differ)
-    return More(None, None, differ)
+            return count
+    return None
 
 
 def _pods(side: Side) -> int:

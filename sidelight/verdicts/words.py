@@ -17,6 +17,8 @@ WHAT: Final = {
 }
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
+LONG_DAYS: Final = 30
+"""Where it takes longer nobody wants to know how long."""
 HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 1440
 
@@ -73,7 +75,7 @@ def sentence(
         return f"{' and '.join(unwatched)} {have} no windows here, so there is nothing to compare."
     if refused:
         return f"{what[0].upper()}{what[1:]} cannot be compared: {refused.rstrip('.')}."
-    if not said.samples:
+    if not (said.samples or said.a or said.b):
         return f"Neither side took any {what}."
     numbers = f"{short(said.a)} → {short(said.b)} seconds per {said.unit}"
     if said.direction is Direction.NEW:
@@ -110,18 +112,26 @@ def _lacking(said: Said, lack: Lack | None) -> str:
         time = f"{duration(lack.minutes)} more of both sides"
         if lack.brief:
             return f": it was watched too briefly to tell change from chance. Take at least {time}."
-        return f": about {time} would show {seen}{_sooner(said) if lack.passing else ''}."
+        pods = "" if lack.pods is None else f", or {lack.pods} pods of each,"
+        if lack.minutes > LONG_DAYS * DAY_MINUTES:
+            known = lack.passing or lack.pods is not None
+            shown = _sooner(said) if lack.passing else "" if known else _shown(said)
+            return f": it takes over {LONG_DAYS} days more of both sides{pods} to show {seen}{shown}."
+        return f": about {time}{pods} would show {seen}{_sooner(said) if lack.passing else ''}."
     pods = f": pods of one side differ by about {_about(lack.differ)}, however long they run"
     if lack.pods is not None:
         return f"{pods}, so it takes {lack.pods} of each side to show {seen}."
-    shown = "" if math.isinf(said.detectable) else f". With these one of {_about(said.detectable)} would show"
-    return f"{pods}, so not even {lack.most:,} of each side would show {seen}{shown}."
+    return f"{pods}, so not even {lack.most:,} of each side would show {seen}{_shown(said)}."
+
+
+def _shown(said: Said) -> str:
+    return "" if math.isinf(said.detectable) else f". With these one of {_about(said.detectable)} would show"
 
 
 def _sooner(said: Said) -> str:
     """What takes load away, which is more than waiting can."""
-    other = "" if said.unit == REQUEST else ", or a count of requests,"
-    return f". Most of what blurs it is load: both at the same time (a canary){other} would need less"
+    other = "" if said.unit == REQUEST else ", or per request,"
+    return f". Most of what blurs it comes and goes: if that is load, both at the same time{other} need less"
 
 
 def duration(minutes: float) -> str:

@@ -195,7 +195,7 @@ def test_an_empty_side_is_compared_with_nothing(files: tuple[str, str], tmp_path
         (
             b'{"$schema": "https://www.speedscope.app/file-format-schema.json"}',
             65,
-            "is JSON, which holds time",
+            "is JSON, and no sampled profile of speedscope: something is missing",
         ),
         (gzip.compress(b"main 3\n" * 99, mtime=0)[:-12], 65, "cannot be unpacked"),
     ],

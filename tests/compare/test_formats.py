@@ -276,3 +276,16 @@ def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: st
     assert f'value="per pod-second, {said}, 97.5 % intervals' in junit(verdict)
     written = document(verdict, "self", 20, significant=False, outcome="fine", code=0)
     assert json.loads(written)["verdict"]["method"]["measured"] == measured
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"minutes": None, "pods": 7}, "about 7 pods of each side; time alone does not do."),
+        ({"minutes": 4000.0, "pods": 7}, "about 3 days more, or 7 pods of each side."),
+        ({"minutes": None, "pods": None}, ""),
+    ],
+)
+def test_what_would_do_is_said_in_pods_and_in_time(more: dict[str, Any], said: str) -> None:
+    lines = text(read(answer(*CONDITIONS, more=more)), "self", 20, significant=False).splitlines()
+    assert lines[1] == (f"To see a change of 5 %: {said}" if said else "")

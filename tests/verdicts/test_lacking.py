@@ -117,3 +117,21 @@ def test_pods_that_share_a_row_are_counted_one_by_one() -> None:
     assert many.pods is not None
     assert many.pods == pytest.approx(2 * each.pods, rel=0.01)
     assert many.differ == pytest.approx(each.differ * 2**0.5, rel=0.01)
+
+
+def test_pods_are_told_beside_time_where_time_alone_takes_long_and_they_would_do() -> None:
+    """What passes in each pod by itself averages out over pods and over time: more than a day is long."""
+
+    def canary(count: int, block: float) -> More:
+        one = replace(even(count), seconds=block)
+        a, b = (pods(seed, count, spread=0.0, passing=0.3) for seed in (1, 2))
+        return enough(lacking(judged_on(one, one, a, b, same_time=True)))
+
+    short, long, alone = canary(6, 60.0), canary(6, 3600.0), canary(1, 3600.0)
+    assert short.minutes is not None
+    assert long.minutes == pytest.approx(60 * short.minutes)
+    assert (short.minutes - 16 < 1440, long.minutes - 16 * 60 > 1440) == (True, True)
+    assert short.pods is None
+    assert long.pods is not None
+    assert long.pods > 6
+    assert alone.pods is None  # of one pod nobody knows how far pods differ

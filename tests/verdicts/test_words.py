@@ -41,8 +41,22 @@ def test_no_detectable_change_says_what_would_have_shown() -> None:
         (Lack(0.05, minutes=44.2), ": about 45 minutes more of both sides would show a change of 5 %."),
         (
             Lack(0.05, minutes=200, passing=True),
-            ": about 4 hours more of both sides would show a change of 5 %. Most of what blurs it is load: "
-            "both at the same time (a canary), or a count of requests, would need less.",
+            ": about 4 hours more of both sides would show a change of 5 %. Most of what blurs it comes and "
+            "goes: if that is load, both at the same time, or per request, need less.",
+        ),
+        (
+            Lack(0.05, minutes=5 * 1440, pods=7),
+            ": about 5 days more of both sides, or 7 pods of each, would show a change of 5 %.",
+        ),
+        (Lack(0.05, minutes=30 * 1440), ": about 30 days more of both sides would show a change of 5 %."),
+        (
+            Lack(0.05, minutes=30 * 1440 + 1),
+            ": it takes over 30 days more of both sides to show a change of 5 %. With these one of 35 % "
+            "would show.",
+        ),
+        (
+            Lack(0.05, minutes=1e6, pods=7),
+            ": it takes over 30 days more of both sides, or 7 pods of each, to show a change of 5 %.",
         ),
         (
             Lack(0.05, minutes=3, brief=True),
@@ -71,7 +85,7 @@ def test_not_enough_data_says_what_is_lacking(lack: Lack | None, end: str) -> No
 def test_what_helps_is_said_only_where_it_is_not_so_already() -> None:
     unclear = replace(MORE, direction=Direction.UNCLEAR, detectable=math.inf)
     load = sentence(replace(unclear, unit="request"), CPU, lack=Lack(0.05, minutes=200, passing=True))
-    assert load.endswith("both at the same time (a canary) would need less.")
+    assert load.endswith("if that is load, both at the same time need less.")
     assert sentence(unclear, CPU, lack=Lack(0.05, differ=0.9)).endswith("would show a change of 5 %.")
 
 
@@ -107,7 +121,11 @@ def test_what_cannot_be_compared_is_said_first() -> None:
         sentence(MORE, ProfileType.WALL, refused="A recorded no idle samples.")
         == "Thread time cannot be compared: A recorded no idle samples."
     )
-    assert sentence(replace(MORE, samples=0), CPU) == "Neither side took any CPU time."
+    assert sentence(replace(MORE, a=0, b=0, samples=0), CPU) == "Neither side took any CPU time."
+
+
+def test_time_that_the_clock_tells_and_no_sample_saw_is_time() -> None:
+    assert sentence(replace(MORE, samples=0), CPU) == sentence(MORE, CPU)
 
 
 @pytest.mark.parametrize(
