@@ -29,7 +29,7 @@ PARTS: dict[str, Callable[[int], Sequence[Table]]] = {
     "power": lambda trials: [rates.planted(trials)],
     "looks": lambda trials: [rates.looks(trials // 2)],
     "families": lambda trials: [trees.discoveries(trials // 5)],
-    "real": lambda trials: real.recorded(trials // 2),
+    "real": lambda trials: real.recorded(trials),
     "cost": lambda trials: [cost.cost(9)],
 }
 

@@ -40,7 +40,9 @@ SLOW: Sequence[tuple[str, World]] = (
     ("10 minutes (0.9 from window to window)", World(load_windows=9.5)),
     ("20 minutes, a third of the range", World(load_windows=20.0)),
     ("60 minutes, as long as the range", World(load_windows=60.0)),
-    ("10 minutes, of a day", World(load_windows=10.0, windows=720)),
+    ("10 minutes, of half a day", World(load_windows=10.0, windows=720)),
+    ("10 minutes, of a day that swings by 60 %", World(load_windows=10.0, windows=1440, day=0.6)),
+    ("10 minutes, of a day and a half that swing by 60 %", World(load_windows=10.0, windows=2160, day=0.6)),
     ("10 minutes, the same pods", World(load_windows=10.0, same_pods=True)),
 )
 PODS = ((2, 2), (3, 3), (4, 4), (4, 1), (10, 2), (10, 10), (40, 40))
@@ -79,7 +81,7 @@ def equal_apart(trials: int) -> Table:
                 own = replace(world, pods_a=pods, pods_b=pods, together=together)  # type: ignore[arg-type]
                 few = trials // 4 if world.windows > 60 else trials
                 rows.append([together, f"{pods} and {pods}", what, *_cells(found(own, few))])
-    return Table("Equal sides at different times, an hour each", ["", "pods", "", *_HEAD], rows)
+    return Table("Equal sides at different times, an hour each or as told", ["", "pods", "", *_HEAD], rows)
 
 
 def planted(trials: int) -> Table:

@@ -433,12 +433,16 @@ def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64
     """The variance of sums of pods, (K,), and its degrees of freedom.
 
     Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
-    the same and are taken together (Paull, 1950); else what lies between them has it all.
+    the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
+    lie near each other may differ all the same: so both together are as sure as they are at 5 %, and have the
+    tails of twice the degrees that pods have.
     """
+    freedom = max(freedom, 1)
     alike = (between <= POOLED * own) & (passing > 0)
-    both = freedom + passing
-    pooled = (freedom * between + passing * own) / max(both, 1)
-    return np.where(alike, pooled, between), np.where(alike, both, max(freedom, 1)).astype(np.float64)
+    both, tails = np.array([freedom + passing, min(2 * freedom, freedom + passing)], float)
+    wider = float(quantile(0.975, both) / quantile(0.975, tails)) ** 2
+    pooled = (freedom * between + passing * own) / both * wider
+    return np.where(alike, pooled, between), np.where(alike, tails, float(freedom))
 
 
 def _df(variance: F64, unsure: F64) -> F64:

@@ -23,7 +23,7 @@ MOST_DF: Final = 1e6
 _LEAST_DF: Final = 0.5
 _NODES: Final = 32
 _TINY: Final = 1e-300
-_FARTHER: Final = 30
+_FARTHER: Final = 100
 _FREEDOMS: Final = np.geomspace(1.0, MOST_DF, 200)
 
 
@@ -56,7 +56,7 @@ def quantile(p: float, df: ArrayLike) -> F64:
 def mixed(weighed: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
     """What is exceeded with probability `alpha`, of either sign, by a mixture of Student's t, (G,).
 
-    And the degrees of freedom of the one whose tails go on as far from there to a thirtieth of `alpha`.
+    And the degrees of freedom of the one whose tails go on as far from there to a hundredth of `alpha`.
     """
     levels = alpha, alpha / _FARTHER
     scale = np.sqrt(variance)
