@@ -236,7 +236,7 @@ def test_a_side_can_be_a_capture_any_label_or_another_time(stores: str, open_pag
 def test_too_little_data_says_about_how_much_more_is_needed(stores: str, open_page: Open) -> None:
     page = open_page(f"{stores}/s/same/compare?{SIDES}")
     expect(verdict(page)).to_contain_text(
-        re.compile(r"Not enough data to tell .* about \d+ minutes more of both sides would show a change")
+        re.compile(r"Not enough data to tell .*\. Take at least .+ more of both sides\.")
     )
 
 

@@ -93,7 +93,7 @@ def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_sampl
     page.reload()
     assert "3 to (rest/serializers.py)" in outline(page)
     page.get_by_role("link", name="Compare these samples").click()
-    expect(page.locator(".verdict")).to_contain_text("B takes CPU time, A took none")
+    expect(page.locator(".verdict")).to_contain_text("B takes CPU time, and A took none")
     expect(page.get_by_text(re.compile("Only samples whose stacks are 6.9 frames deep"))).to_be_visible()
     assert "3 query (db/sql.py)" not in outline(page)
     page.get_by_role("button", name="All depths").click()

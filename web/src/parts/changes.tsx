@@ -65,7 +65,7 @@ export function Delta({ of: { delta, low, high, direction }, write, ends = write
   return (
     <>
       {isOutside(direction) ? (delta > 0 ? "▲" : "▼") : "≈"} {signed(write(delta), delta)}
-      {low !== null && high !== null && low < high && <><br /><span class="quiet">{interval(low, high, ends)}</span></>}
+      {low !== null && high !== null && (low !== 0 || high !== 0) && <><br /><span class="quiet">{interval(low, high, ends)}</span></>}
     </>
   );
 }
