@@ -336,25 +336,44 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
     # what is shared by both sides and cancels is neither's: the rest tells whose the variance is
     part = _part(*(mine if design.same_time else alone))
     lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
-    like_a, like_b = _alike(a, b)
     if design.same_pods:
-        own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
-        if design.same_time:
-            joint = _squares(replace(b, wave=b.wave * like_b[:, None, None] - a.wave * like_a[:, None, None]))
-            own, waves = _plain(design.b, joint), b.wave.shape[2]
-        between = _between(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
-        variance, df = _known(between, own, b.freedom, b.freedom * waves)
-        lasts = np.maximum(between - own, 0.0)
+        variance, lasts, df = _same_pods(design, a, b, inside)
     if design.same_time:
-        if not design.same_pods:
-            joint = squares[0] * like_a[:, None] ** 2 + squares[1] * like_b[:, None] ** 2
-        series = b.wave.sum(1) * like_b[:, None] - a.wave.sum(1) * like_a[:, None]
-        shared = [_shared(design, series, b, joint)]
+        shared = [_difference(design, a, b, squares)]
     times = zip((b, a), reversed(shared), strict=False)
     unsure = sum((time**2 / one.cosines for one, time in times), np.zeros(len(variance)))
     pods, variance = variance**2 / df, variance + sum(shared, np.zeros(len(variance)))
     df, doubted = _df(variance, pods + unsure), _df(variance, pods + unsure / design.passing.doubt)
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
+
+
+def _same_pods(design: Design, a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+    """The variance of the difference of the same pods, how much of it lasts, and its degrees of freedom."""
+    like_a, like_b = _alike(a, b)
+    if design.same_time:
+        own, waves = _plain(design.b, _squares(_minus(a, b))), b.wave.shape[2]
+    else:
+        own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
+    between = _between(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
+    variance, df = _known(between, own, b.freedom, b.freedom * waves)
+    return variance, np.maximum(between - own, 0.0), df
+
+
+def _difference(design: Design, a: _Errors, b: _Errors, squares: Sequence[F64]) -> F64:
+    """The variance of what passes in all rows of both sides, and not at once."""
+    like_a, like_b = _alike(a, b)
+    if design.same_pods:
+        joint = _squares(_minus(a, b))
+    else:
+        joint = squares[0] * like_a[:, None] ** 2 + squares[1] * like_b[:, None] ** 2
+    series = b.wave.sum(1) * like_b[:, None] - a.wave.sum(1) * like_a[:, None]
+    return _shared(design, series, b, joint)
+
+
+def _minus(a: _Errors, b: _Errors) -> _Errors:
+    """What passes in B's rows beside the same of A."""
+    like_a, like_b = _alike(a, b)
+    return replace(b, wave=b.wave * like_b[:, None, None] - a.wave * like_a[:, None, None])
 
 
 def _alike(a: _Errors, b: _Errors) -> tuple[F64, F64]:

@@ -243,3 +243,12 @@ def test_load_that_both_sides_had_cancels_where_one_of_them_takes_more(
     together = judge(a * storm, (1 + change) * b * storm, same_time=True, other_days=True)[1]
     apart = judge(a * storm, (1 + change) * b * storm)[1]
     assert together.p[0] < 0.05 < apart.p[0]
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01, 0.03])
+def test_pods_that_happen_to_lie_near_each_other_make_no_surer_findings(spread: float) -> None:
+    trials, level = 20_000, 0.0025
+    a, b = (pods(seed, 4, spread=spread, quantities=trials) for seed in (41, 42))
+    share = float((judge(a, b, same_time=True)[1].p <= level).mean())
+    # twice what the level says, and four standard errors
+    assert share <= 2 * level + 4 * sqrt(level / trials)
