@@ -168,7 +168,8 @@ def _mode(a: Taken, b: Taken) -> Check:
     if found.state is State.DIFFERS and not set(a.modes) & set(b.modes):
         for modes in (a.modes, b.modes):
             if set(modes) <= FALLBACKS:
-                text = f"A {_said(a.modes)}, B {_said(b.modes)}: the stacks of {_said(modes)} are no match."
+                sides = f"A was sampled in mode {_said(a.modes)}, B in mode {_said(b.modes)}"
+                text = f"{sides}: stacks of {_said(modes)} are no match for the others'."
                 return _differs("mode", text, found.hint, Severity.REFUSE)
     return found
 
@@ -283,14 +284,16 @@ def _load(a: Taken, b: Taken, terms: Terms) -> Check:
             return _alike("load", f"{text}; times are per request")
         hint = "A busier side may take more or less per request, by its queues and caches."
         return _differs("load", f"{text}; times are per request", hint)
-    hint = "Give baseline_requests and comparison_requests, or the collector a --prometheus-url."
+    hint = "Say how many each side served (baseline_requests, comparison_requests), or set --prometheus-url."
     if a.cpu is None or b.cpu is None:
         text = "not known: profiles count time, not requests. "
         return _unknown("load", f"{text}A busier side takes more without costing more per request", hint)
     text = f"A's processes used {short(a.cpu)} CPU seconds per pod-second, B's {short(b.cpu)}"
     if _near(a.cpu, b.cpu):
         return _alike("load", text)
-    return _differs("load", f"{text}: one side was busier, or costs more per request", hint)
+    more = "more" if b.cpu > a.cpu else "less"
+    text = f"{text}: without request counts nobody can tell if B was asked {more} or costs {more} per request"
+    return _differs("load", text, hint)
 
 
 def _contention(a: Taken, b: Taken) -> Check:
@@ -357,5 +360,7 @@ def _hours(side: Taken) -> tuple[object, ...]:
 
 def _clock(side: Taken) -> str:
     first, last = _moments(side)
+    if f"{first:%Y-%m-%d %H:%M}" == f"{last:%Y-%m-%d %H:%M}":
+        return f"{first:%Y-%m-%d %H:%M}"
     day = "%Y-%m-%d %H:%M" if first.date() != last.date() else "%H:%M"
     return f"{first.strftime('%Y-%m-%d %H:%M')}–{last.strftime(day)}"  # noqa: RUF001

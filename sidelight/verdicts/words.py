@@ -71,8 +71,8 @@ def sentence(
     """The whole difference in one sentence or two."""
     what = WHAT[kind]
     if unwatched:
-        have = "have" if len(unwatched) > 1 else "has"
-        return f"{' and '.join(unwatched)} {have} no windows here, so there is nothing to compare."
+        who = "Neither A nor B has" if len(unwatched) > 1 else f"{unwatched[0]} has no"
+        return f"{who} windows here, so there is nothing to compare."
     if refused:
         return f"{what[0].upper()}{what[1:]} cannot be compared: {refused.rstrip('.')}."
     if not (said.samples or said.a or said.b):
@@ -111,7 +111,7 @@ def _lacking(said: Said, lack: Lack | None) -> str:
     if lack.minutes is not None:
         time = f"{duration(lack.minutes)} more of both sides"
         if lack.brief:
-            return f": it was watched too briefly to tell change from chance. Take at least {time}."
+            return f": both were watched too briefly to tell change from chance. Take at least {time}."
         pods = "" if lack.pods is None else f", or {lack.pods} pods of each,"
         if lack.minutes > LONG_DAYS * DAY_MINUTES:
             known = lack.passing or lack.pods is not None

@@ -96,7 +96,9 @@ async def test_the_verdict_leads_and_a_table_of_functions_follows(client: Client
         'A  {service="shop", version="1"}  2026-11-21T09:00:00Z until 2026-11-21T10:30:00Z'
     )
     assert lines[2].endswith(" samples · 3 pods · 48 windows · 24 min watched")
-    assert lines[4].startswith("per pod-second, 95 % intervals, 3 and 3 pods in 16 blocks of time")
+    assert lines[4].startswith(
+        "per pod-second, by samples, 95 % intervals, 3 and 3 pods in 16 blocks of time"
+    )
     assert any(re.match(r"[1-4] call paths? accounts? for \d+ % of the change, in", line) for line in lines)
     rows = lines[lines.index("milliseconds per pod-second, largest difference of self first") + 2 :]
     assert [row.split("  ")[-1].strip() for row in rows] == [
@@ -224,7 +226,7 @@ async def test_stacks_can_be_picked(client: Client) -> None:
 
 async def test_states_that_a_side_did_not_record_give_no_verdict(client: Client) -> None:
     done = await compare(client, "--baseline", "version:1", "--comparison", "version:3", "--type", "wall")
-    assert done.stdout.startswith("thread time cannot be compared: ")
+    assert done.stdout.startswith("Thread time cannot be compared: ")
     assert "B recorded no idle samples" in done.stdout
 
 
@@ -242,7 +244,7 @@ async def test_no_name_acts_on_a_terminal_and_any_version_can_be_a_side(client: 
 async def test_a_comparison_of_nothing_is_an_answer_and_not_an_error(client: Client) -> None:
     done = await compare(client, *SIDES, 'service="nobody"')
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("A and B have no windows here, so there is nothing to compare.\n")
+    assert done.stdout.startswith("Neither A nor B has windows here, so there is nothing to compare.\n")
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def test_a_verdict_is_about_the_stacks_that_are_picked() -> None:
 def test_no_side_one_side_and_no_samples_are_said_as_such() -> None:
     nothing = said(MemoryStore())
     assert (nothing["direction"], nothing["functions_in_all"]) == ("unknown", 0)
-    assert nothing["sentence"] == "A and B have no windows here, so there is nothing to compare."
+    assert nothing["sentence"] == "Neither A nor B has windows here, so there is nothing to compare."
     one = said(stored(shop("1", random.Random(1))))
     assert one["direction"] == "unknown"
     assert one["sentence"] == "B has no windows here, so there is nothing to compare."

@@ -60,8 +60,8 @@ def test_no_detectable_change_says_what_would_have_shown() -> None:
         ),
         (
             Lack(0.05, minutes=3, brief=True),
-            ": it was watched too briefly to tell change from chance. Take at least 3 minutes more of both "
-            "sides.",
+            ": both were watched too briefly to tell change from chance. Take at least 3 minutes more of "
+            "both sides.",
         ),
         (
             Lack(0.05, pods=6, differ=0.031),
@@ -116,7 +116,7 @@ def test_rates_are_per_request_where_they_are() -> None:
 
 def test_what_cannot_be_compared_is_said_first() -> None:
     assert sentence(MORE, CPU, unwatched=["B"]) == "B has no windows here, so there is nothing to compare."
-    assert sentence(MORE, CPU, unwatched=["A", "B"]).startswith("A and B have no windows here")
+    assert sentence(MORE, CPU, unwatched=["A", "B"]).startswith("Neither A nor B has windows here")
     assert (
         sentence(MORE, ProfileType.WALL, refused="A recorded no idle samples.")
         == "Thread time cannot be compared: A recorded no idle samples."
