@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import design
-from sidelight.verdicts.spread import agreement, effects, judged, more
+from sidelight.verdicts.lacking import more
+from sidelight.verdicts.spread import agreement, effects, judged
 from tests.verdicts.sides import F64, even, judge, judged_on, pods, side
 
 SEEDS = st.integers(0, 10_000)
