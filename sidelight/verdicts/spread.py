@@ -93,17 +93,19 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
     alone_a, alone_b, both = _spread(design, one, two)
     floor = counting_a + counting_b
     level = 1 - design.alpha / 2
-    half_seen = quantile(level, both.df) * np.sqrt(both.variance)
-    half_counted = quantile(level, MOST_DF) * np.sqrt(floor)
-    held = half_counted > half_seen
-    variance, df = np.where(held, floor, both.variance), np.where(held, MOST_DF, both.df)
+    least, surest = quantile(level, both.df), quantile(level, MOST_DF)
+    half_seen, half_counted = least * np.sqrt(both.variance), surest * np.sqrt(floor)
+    held, df = half_counted > half_seen, both.df
+    # held to the floor at this level; beyond it tails are those of what was seen
+    variance = np.where(held, (half_counted / least) ** 2, both.variance)
     half = np.maximum(half_seen, half_counted)
     delta = two.rate - one.rate
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(variance > 0, two_sided(delta / np.sqrt(variance), df), np.where(delta == 0, 1.0, 0.0))
         relative = np.where(one.rate > 0, two.rate / one.rate - 1, np.nan)
     part = np.where(held, _part(counting_a, counting_b), both.part)
-    needed = power_needs(level, df, np.where(held, MOST_DF, both.doubted))
+    steady = least * (1 + quantile(POWER, MOST_DF) / surest)
+    needed = np.where(held, steady, power_needs(level, df, both.doubted))
     detectable = _detectable(one.rate, needed**2 * variance, part)
     ratio_low, ratio_high = _fieller(one.rate, two.rate, part * half**2, (1 - part) * half**2)
     watched = design.a.whole > 0 and design.b.whole > 0
@@ -371,15 +373,15 @@ def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64
 
     Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
     the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
-    lie near each other may differ all the same: so both together are as sure as they are at 5 %, and have the
-    tails of twice the degrees that pods have.
+    lie near each other may differ all the same: so both together are as sure as they are at 5 %, and beyond
+    that have the tails of the degrees that pods have.
     """
     freedom = max(freedom, 1)
     alike = (between <= POOLED * own) & (passing > 0)
-    both, tails = np.array([freedom + passing, min(2 * freedom, freedom + passing)], float)
-    wider = float(quantile(0.975, both) / quantile(0.975, tails)) ** 2
-    pooled = (freedom * between + passing * own) / both * wider
-    return np.where(alike, pooled, between), np.where(alike, tails, float(freedom))
+    both = freedom + passing
+    tails = float(quantile(0.975, both) / quantile(0.975, freedom)) ** 2
+    pooled = (freedom * between + passing * own) / both * tails
+    return np.where(alike, pooled, between), np.full(len(between), float(freedom))
 
 
 def _df(variance: F64, unsure: F64) -> F64:
