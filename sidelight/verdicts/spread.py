@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
-from sidelight.verdicts.cells import ROWS, Design, Side
+from sidelight.verdicts.cells import Design, Side
 from sidelight.verdicts.student import MOST_DF, quantile, two_sided
 
 F64 = NDArray[np.float64]
@@ -93,17 +93,19 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
     alone_a, alone_b, both = _spread(design, one, two)
     floor = counting_a + counting_b
     level = 1 - design.alpha / 2
-    half_seen = quantile(level, both.df) * np.sqrt(both.variance)
-    half_counted = quantile(level, MOST_DF) * np.sqrt(floor)
-    held = half_counted > half_seen
-    variance, df = np.where(held, floor, both.variance), np.where(held, MOST_DF, both.df)
+    least, surest = quantile(level, both.df), quantile(level, MOST_DF)
+    half_seen, half_counted = least * np.sqrt(both.variance), surest * np.sqrt(floor)
+    held, df = half_counted > half_seen, both.df
+    # held to the floor at this level; beyond it tails are those of what was seen
+    variance = np.where(held, (half_counted / least) ** 2, both.variance)
     half = np.maximum(half_seen, half_counted)
     delta = two.rate - one.rate
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(variance > 0, two_sided(delta / np.sqrt(variance), df), np.where(delta == 0, 1.0, 0.0))
         relative = np.where(one.rate > 0, two.rate / one.rate - 1, np.nan)
     part = np.where(held, _part(counting_a, counting_b), both.part)
-    needed = _needed(level, df, np.where(held, MOST_DF, both.doubted))
+    steady = least * (1 + quantile(POWER, MOST_DF) / surest)
+    needed = np.where(held, steady, power_needs(level, df, both.doubted))
     detectable = _detectable(one.rate, needed**2 * variance, part)
     ratio_low, ratio_high = _fieller(one.rate, two.rate, part * half**2, (1 - part) * half**2)
     watched = design.a.whole > 0 and design.b.whole > 0
@@ -118,7 +120,7 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
     return judged(found, design, found.p <= design.alpha)
 
 
-def _needed(level: float, df: F64, doubted: F64) -> F64:
+def power_needs(level: float, df: F64, doubted: F64) -> F64:
     """How many standard errors a change must have to be found with the power.
 
     What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do (`doubted`):
@@ -165,88 +167,6 @@ def agreement(found: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64]
     seen = watched > 0
     rates = b.sum(2)[:, seen] / watched[seen]
     return ((rates - found.a[:, None]) * np.sign(found.delta)[:, None] > 0).sum(1), int(seen.sum())
-
-
-MOST_PODS: Final = 1000
-"""Where more pods would be needed no number is told."""
-LONG_MINUTES: Final = 1440
-"""Where it takes longer, more pods are told too if they would do."""
-
-
-@dataclass(frozen=True, slots=True)
-class More:
-    """What would do to see the change that is to be detected.
-
-    `minutes` of the same pods in all, or so many `pods` of each side; neither where not even the `most`
-    would, both where either would and time alone takes long. `differ` is how far pods differ for good,
-    relative to what they take. `brief`: it was watched for so short that luck and change cannot be told
-    apart, and `minutes` is the least that would do. `passing`: most of what blurs it comes and goes, and may
-    be load that both sides share at the same time.
-    """
-
-    minutes: float | None
-    pods: int | None
-    differ: float = 0.0
-    brief: bool = False
-    passing: bool = False
-    most: int = MOST_PODS
-
-
-def more(found: Effects, design: Design, index: int = 0) -> More | None:
-    """What is lacking, `None` where nothing is. Minutes are in all, of each side; time shrinks what does not
-    last."""
-    rate, other, variance, lasting, needed, detectable = (
-        float(values[index])
-        for values in (found.a, found.b, found.variance, found.lasting, found.needed, found.detectable)
-    )
-    counted = float(found.counting_a[index] + found.counting_b[index])
-    sides = (design.a, design.b)
-    if rate <= 0 or min(side.whole for side in sides) <= 0:
-        return None
-    level = 1 - design.alpha / 2
-    # B's errors grow with it, at most as fast
-    wanted = design.detect / (1 + design.detect) * rate
-    watched = max(side.watched.shape[1] * side.seconds for side in sides)
-    brief = not design.frequencies
-    blind = brief and min(side.rows for side in sides) == 1
-    if not blind and detectable <= design.detect:
-        return None
-    if brief:
-        surest = float(_needed(level, np.array(MOST_DF), np.array(MOST_DF)))
-        block = min(side.seconds for side in sides if side.watched.shape[1] == 1)
-        least = watched * counted / (wanted / surest) ** 2
-        return More(max(watched + block, least) / 60, None, brief=True)
-    aim = (wanted / needed) ** 2
-    own = [_pods(side) for side in sides]
-    # Of one pod a side nobody knows how far pods differ.
-    several = min(side.rows for side in sides) > 1
-    pods = _more_pods(variance, own, design, wanted) if several else None
-    if lasting < aim:
-        passes = 2 * (variance - lasting - counted) > variance - lasting
-        helps = not passes or (design.same_time and not design.other_days)
-        minutes = watched * (variance - lasting) / (aim - lasting) / 60
-        long = minutes - watched / 60 > LONG_MINUTES
-        return More(minutes, pods if long and helps else None, passing=not helps)
-    differ = (lasting / (rate**2 / own[0] + other**2 / own[1])) ** 0.5
-    return More(None, pods, differ)
-
-
-def _more_pods(variance: float, own: Sequence[int], design: Design, wanted: float) -> int | None:
-    """How many pods of each side would do; None where it is more than the most."""
-    each = variance / (1 / own[0] + 1 / own[1])
-    for count in range(min(own) + 1, MOST_PODS + 1):
-        one, two = (max(pods, count) for pods in own)
-        freedom = np.array(float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2))
-        needed = float(_needed(1 - design.alpha / 2, freedom, freedom))
-        if needed * (each * (1 / one + 1 / two)) ** 0.5 <= wanted:
-            return count
-    return None
-
-
-def _pods(side: Side) -> int:
-    """How many pods were watched, also where several share a row."""
-    rows = zip(side.pods, side.watched.sum(1) > 0, strict=True)
-    return max(sum(len(pods) for pods, seen in rows if seen), side.rows, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,15 +373,15 @@ def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64
 
     Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
     the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
-    lie near each other may differ all the same: so both together are as sure as they are at 5 %, and have the
-    tails of twice the degrees that pods have.
+    lie near each other may differ all the same: so both together are as sure as they are at 5 %, and beyond
+    that have the tails of the degrees that pods have.
     """
     freedom = max(freedom, 1)
     alike = (between <= POOLED * own) & (passing > 0)
-    both, tails = np.array([freedom + passing, min(2 * freedom, freedom + passing)], float)
-    wider = float(quantile(0.975, both) / quantile(0.975, tails)) ** 2
-    pooled = (freedom * between + passing * own) / both * wider
-    return np.where(alike, pooled, between), np.where(alike, tails, float(freedom))
+    both = freedom + passing
+    tails = float(quantile(0.975, both) / quantile(0.975, freedom)) ** 2
+    pooled = (freedom * between + passing * own) / both * tails
+    return np.where(alike, pooled, between), np.full(len(between), float(freedom))
 
 
 def _df(variance: F64, unsure: F64) -> F64:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sidelight.verdicts.cells import Design, Side, design
-from sidelight.verdicts.spread import MOST_PODS, Effects, More, effects, more
+from sidelight.verdicts.lacking import MOST_PODS, More, more
+from sidelight.verdicts.spread import Effects, effects
 from tests.verdicts.sides import even, judge, judged_on, pods
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import design
-from sidelight.verdicts.spread import agreement, effects, judged, more
+from sidelight.verdicts.lacking import more
+from sidelight.verdicts.spread import agreement, effects, judged
 from tests.verdicts.sides import F64, even, judge, judged_on, pods, side
 
 SEEDS = st.integers(0, 10_000)
@@ -252,3 +253,11 @@ def test_pods_that_happen_to_lie_near_each_other_make_no_surer_findings(spread: 
     share = float((judge(a, b, same_time=True)[1].p <= level).mean())
     # twice what the level says, and four standard errors
     assert share <= 2 * level + 4 * sqrt(level / trials)
+
+
+def test_what_few_samples_say_of_two_pods_is_found_and_no_surer_than_two_pods_are() -> None:
+    a, b = (pods(seed, 2, spread=0.0, passing=0.01) for seed in (1, 2))
+    plan = design(even(2), even(2), a[0], b[0], same_time=True)
+    found = effects(plan, a, 1.6 * b, np.array([150.0]), np.array([240.0]))
+    # by samples alone: a normal distribution's 4.5 standard errors
+    assert 1e-3 < found.p[0] <= 0.05

@@ -46,9 +46,10 @@ from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
 from sidelight.verdicts.depths import Depths, depths
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
+from sidelight.verdicts.lacking import More, more
 from sidelight.verdicts.loops import mentioned
 from sidelight.verdicts.renames import Rename
-from sidelight.verdicts.spread import Effects, More, agreement, effects, judged, more
+from sidelight.verdicts.spread import Effects, agreement, effects, judged
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
 THREADS: Final = ("main", "other")
