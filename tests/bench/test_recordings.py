@@ -67,7 +67,7 @@ def test_what_is_recorded_in_git_is_real_and_small() -> None:
     for name in names():
         recording = load(name)
         assert len(recording.pods) >= 5
-        assert recording.start.max() > 900
+        assert recording.start.max() > 880
         own = recording.self_samples()
         assert own.sum(1).tolist() == recording.samples().tolist()
         assert (recording.total_samples() >= own).all()
