@@ -23,7 +23,7 @@ THEMES = ("light", "dark")
 SERVICE = "/s/shop"
 VERSIONS = ("2026.11.20-a41c", "2026.11.21-9f02")
 SIDES = f"a=version:{VERSIONS[0]}&b=version:{VERSIONS[1]}"
-PODS = 4
+PODS = 2
 START_SECONDS = 120.0
 WINDOW_SECONDS = 2
 GRAPH = ".panel"
