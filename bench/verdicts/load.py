@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ class Load:
         self._ports = ports
         self._session = session
         self._open = [0] * len(ports)
+        self._titles = count()
         self.answered = [Counter[int]() for _ in ports]
         self.failed = self.dropped = 0
         self.start = 0.0
@@ -51,7 +53,8 @@ class Load:
         method, _, path = kind.partition(" ")
         try:
             url = f"http://127.0.0.1:{self._ports[pod]}{path}"
-            form = {"title": "a title", "more": "x" * 400} if method == "POST" else None
+            title = f"title {next(self._titles)}"  # the same one again would fill lists with equal words
+            form = {"title": title, "more": "x" * 400} if method == "POST" else None
             async with self._session.request(method, url, data=form, allow_redirects=False) as answer:
                 await answer.read()
             self.answered[pod][int(time.time())] += 1

@@ -1,11 +1,11 @@
 """Record real services under load that comes and goes, for the simulations of bench/verdicts.
 
-    python -m bench.verdicts.record [--seconds 1080] [--pods 10] [--window-seconds 3] [--into FOLDER]
+    python -m bench.verdicts.record [--seconds 1080] [--pods 24] [--window-seconds 3] [--into FOLDER]
 
 Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
 and the Django `shop` under gunicorn. Load over loopback follows `weather`: four compressed days, a slow
-wander, bursts; pods have different shares of it. It needs root or SYS_PTRACE, and the Django environment of
-tests/services. All of it runs at `nice 5` and ends by itself. One .npz each goes to
+wander, bursts; each pod has a share of it, drawn once. It needs root or SYS_PTRACE, and the Django
+environment of tests/services. All of it runs at `nice 5` and ends by itself. One .npz each goes to
 bench/verdicts/recorded; a line each says what is in it.
 """
 
@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -32,7 +33,6 @@ from tests.services.venvs import environment
 from tests.sidecar.collecting import collecting
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
-SHARES: Final = (1.5, 1.2, 1.0, 0.8, 0.6, 1.1, 0.9, 0.7, 1.3, 0.75, 1.05, 0.85)
 KINDS: Final[Mapping[str, Sequence[str]]] = {
     "feed": (
         "GET /items.json", "GET /items.xml", "GET /items.csv", "GET /items.mail", "GET /words",
@@ -46,6 +46,8 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
 RATES: Final = {"feed": 16.0, "shop": 3.5}
 """Requests per second and pod."""
 DAYS: Final = 4
+UNLIKE: Final = 0.1
+"""The standard deviation of the logarithms of the pods' shares of the load."""
 
 
 def main() -> None:
@@ -53,7 +55,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=1080)
-    parser.add_argument("--pods", type=int, default=10)
+    parser.add_argument("--pods", type=int, default=24)
     parser.add_argument("--window-seconds", type=float, default=3)
     parser.add_argument("--rate", type=float, default=100, help="samples per second")
     parser.add_argument("--load", type=float, default=1, help="times the usual requests")
@@ -74,7 +76,7 @@ def main() -> None:
             weather = Weather(
                 given.load * RATES[service] * given.pods,
                 given.seconds / DAYS,
-                SHARES[: given.pods],
+                shares(given.pods, number),
                 KINDS[service],
                 number,
             )
@@ -92,6 +94,12 @@ def main() -> None:
         taken = collector.taken
         for service in KINDS:
             report(service, [one for one in taken if one.labels["service"] == service], folder, given.into)
+
+
+def shares(pods: int, seed: int) -> list[float]:
+    """How much of the load each pod has, for good, against the others."""
+    luck = random.Random(seed)
+    return [luck.lognormvariate(0, UNLIKE) for _ in range(pods)]
 
 
 def feed(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Running]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.verdicts import trials
 from bench.verdicts.page import Table, share
-from bench.verdicts.trials import Windows, compared
+from bench.verdicts.trials import Windows
 from bench.verdicts.worlds import World, means
 from sidelight.verdicts.discovery import benjamini_hochberg, family, tree_rejections
 
@@ -73,13 +74,13 @@ def by_function(code: Code, own: F64, functions: int) -> tuple[F64, F64]:
     return alone, total
 
 
-def discoveries(trials: int, nodes: int = 600, functions: int = 200) -> Table:
+def discoveries(count: int, nodes: int = 600, functions: int = 200) -> Table:
     rows = []
-    for pods in (4, 10):
+    for pods in (2, 4, 10):
         for changes, factor in ((0, 1.0), (3, 1.3), (12, 1.6), (12, 3.0)):
             families: dict[str, list[Family]] = {"self": [], "total": [], "call paths": []}
             luck = np.random.default_rng(7)
-            for _ in range(trials):
+            for _ in range(count):
                 _trial(luck, pods, nodes, functions, changes, factor, families)
             for name, of in families.items():
                 named = np.array([one.named for one in of])
@@ -122,13 +123,12 @@ def _trial(
         alone, total = by_function(code, samples, functions)
         kept = [samples.sum(0)[None], alone, total, under]
         told.append(Windows(np.full(samples.shape[1:], 240.0), np.concatenate(kept), 240.0))
-    _, found = compared(*told, same_time=True)
-    ends = np.cumsum([1, functions, functions])
+    own_p, total_p, path_p = trials.families(*told, functions, same_time=True)
     own_truth = np.where(factors == 1, 0.0, code.weight)
     alone_truth, total_truth = by_function(code, own_truth, functions)
-    families["self"].append(_family(benjamini_hochberg(found.p[1 : ends[1]]) <= 0.05, alone_truth > 0))
-    families["total"].append(_family(benjamini_hochberg(found.p[ends[1] : ends[2]]) <= 0.05, total_truth > 0))
-    paths = tree_rejections(code.level, found.p[ends[2] :])
+    families["self"].append(_family(benjamini_hochberg(own_p) <= 0.05, alone_truth > 0))
+    families["total"].append(_family(benjamini_hochberg(total_p) <= 0.05, total_truth > 0))
+    paths = tree_rejections(code.level, path_p)
     families["call paths"].append(_family(paths, sums_below(code, own_truth) > 0))
 
 

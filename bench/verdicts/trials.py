@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.verdicts.cells import BLOCKS, Design, Side, design
+from sidelight.verdicts.moderation import Usual
 from sidelight.verdicts.slowness import DAY
 from sidelight.verdicts.spread import Effects, effects
 
@@ -62,7 +63,37 @@ def compared(
     look: int = 0,
     day: float = DAY,
 ) -> tuple[Design, Effects]:
-    """The effects of all quantities of two sides."""
+    """The effects of all quantities of two sides, each for itself."""
+    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, look, day)
+    return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
+
+
+def families(
+    a: Windows,
+    b: Windows,
+    functions: int,
+    *,
+    same_time: bool = False,
+    other_days: bool = False,
+    same_pods: bool = False,
+    day: float = DAY,
+) -> tuple[F64, F64, F64]:
+    """The p of self and total of so many functions, which follow the whole, and of call paths, the rest."""
+    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, 0, day)
+    count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
+
+    def judged(start: int, end: int | None, usual: Usual | None = None) -> Effects:
+        at = slice(start, end)
+        sides = of_a[at], of_b[at], count_a[at], count_b[at]
+        return effects(plan, *sides, usual=usual) if usual else effects(plan, *sides, akin=True)
+
+    own, total = judged(1, 1 + functions), judged(1 + functions, 1 + 2 * functions)
+    return own.p, total.p, judged(1 + 2 * functions, None, total.usual).p
+
+
+def _planned(
+    a: Windows, b: Windows, same_time: bool, other_days: bool, same_pods: bool, look: int, day: float
+) -> tuple[Design, F64, F64]:
     of_a, of_b = cells(a.samples), cells(b.samples)
     plan = design(
         a.side(),
@@ -75,4 +106,4 @@ def compared(
         look=look,
         day=day,
     )
-    return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
+    return plan, of_a, of_b

@@ -33,7 +33,11 @@ from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import Design, Side
+from sidelight.verdicts.moderation import Usual, learned
 from sidelight.verdicts.student import MOST_DF, quantile, two_sided
+
+ALONE: Final = Usual()
+"""Of what has nothing of its kind beside it."""
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -56,7 +60,8 @@ class Effects:
     B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an end is not
     bounded. `detectable` is what is needed as a relative change, infinite where A is 0. `lasting` is the part
     of `variance` that more time does not take away: how much pods differ for good. `variance_a` and
-    `counting_a` are of side A alone: their ratio is how over-dispersed it is.
+    `counting_a` are of side A alone: their ratio is how over-dispersed it is. `usual` is how the family
+    scatters.
     """
 
     a: F64
@@ -78,20 +83,35 @@ class Effects:
     variance_b: F64
     counting_a: F64
     counting_b: F64
+    usual: Usual = ALONE
 
 
-def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> Effects:
+def effects(
+    design: Design,
+    a: F64,
+    b: F64,
+    samples_a: F64,
+    samples_b: F64,
+    *,
+    akin: bool = False,
+    usual: Usual = ALONE,
+) -> Effects:
     """The effects of K quantities: their seconds in the cells of each side, (K, P, T), and their samples,
     (K,).
 
     Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself
-    at the level of the design: for families of them see `discovery` and `judged`.
+    at the level of the design: for families of them see `discovery` and `judged`. Those that are `akin`, as
+    functions are, tell each other how they scatter (`moderation`); `usual` is what others told.
     """
     one, two = _errors(design, 0, a), _errors(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
     alone_a, alone_b, both = _spread(design, one, two)
     floor = counting_a + counting_b
+    mean = (one.rate + two.rate) / 2
+    if akin:
+        usual = learned(both.variance, both.df, floor, mean, _directions(design, one, two))
+    both = both.moderated(usual, floor, mean)
     level = 1 - design.alpha / 2
     least, surest = quantile(level, both.df), quantile(level, MOST_DF)
     half_seen, half_counted = least * np.sqrt(both.variance), surest * np.sqrt(floor)
@@ -115,7 +135,7 @@ def effects(design: Design, a: F64, b: F64, samples_a: F64, samples_b: F64) -> E
         one.rate, two.rate, delta, variance, df, needed, delta - half, delta + half,
         relative, ratio_low - 1, ratio_high - 1, p, detectable, (),
         np.minimum(both.lasting, variance), np.maximum(alone_a, counting_a),
-        np.maximum(alone_b, counting_b), counting_a, counting_b,
+        np.maximum(alone_b, counting_b), counting_a, counting_b, usual,
     )  # fmt: skip
     return judged(found, design, found.p <= design.alpha)
 
@@ -213,6 +233,15 @@ class _Spread:
     lasting: F64
     part: F64
 
+    def moderated(self, usual: Usual, counting: F64, rate: F64) -> _Spread:
+        """The same as others of its kind have it."""
+        if not usual.gained:
+            return self
+        variance = usual.moderated(self.variance, self.df, counting, rate)
+        return replace(
+            self, variance=variance, df=self.df + usual.gained, doubted=self.doubted + usual.gained
+        )
+
 
 def _errors(design: Design, which: int, cells: F64) -> _Errors:
     """Projections of the residuals, without ever making the residuals of all cells."""
@@ -230,6 +259,15 @@ def _errors(design: Design, which: int, cells: F64) -> _Errors:
     freedom = max(side.rows - 1, 0)
     between = _between(row, freedom)
     return _Errors(whole, rate, row, error[:, :, 1:], weight, between, freedom, shares)
+
+
+def _directions(design: Design, a: _Errors, b: _Errors) -> F64:
+    """What the error of each difference is made of, (K, D): of pods, and where sides are apart of times."""
+    rows = [b.row - a.row] if design.same_pods else [a.row, b.row]
+    if design.same_time and not design.other_days:
+        return np.concatenate(rows, 1)
+    times = [one.wave.sum(1) * np.sqrt(one.weight) for one in (a, b)]
+    return np.concatenate([*rows, *times], 1)
 
 
 def _between(row: F64, freedom: int) -> F64:

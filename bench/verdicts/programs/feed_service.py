@@ -24,7 +24,7 @@ def tell(port_file: Path, port: int) -> None:
 
 async def serve(port_file: Path, seconds: float) -> None:
     app = web.Application(middlewares=[feed.timed, feed.known])
-    app[feed.LATEST] = deque((feed.made_up(random.Random(n), n) for n in range(200)), maxlen=300)
+    app[feed.LATEST] = deque((feed.made_up(random.Random(n), n) for n in range(300)), maxlen=300)
     app.cleanup_ctx.append(feed.session)
     app.add_routes(
         [

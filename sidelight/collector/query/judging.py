@@ -48,8 +48,9 @@ from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
 from sidelight.verdicts.lacking import More, more
 from sidelight.verdicts.loops import mentioned
+from sidelight.verdicts.moderation import Usual
 from sidelight.verdicts.renames import Rename
-from sidelight.verdicts.spread import Effects, agreement, effects, judged
+from sidelight.verdicts.spread import ALONE, Effects, agreement, effects, judged
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
 THREADS: Final = ("main", "other")
@@ -116,12 +117,12 @@ class Judgement:
         if pooled is not stacks:
             a, b = self._rows(pooled)
         self._nodes = nodes(tree, a, b, wanted.most_tested)
+        self._own, self._total = (self._family(of) for of in (self._functions.own, self._functions.total))
         self._outside = self._changed_nodes()
 
     def verdict(self) -> Verdict:
         """The whole of it."""
-        of = self._functions
-        own, total = (self._family(table) for table in (of.own, of.total))
+        of, own, total = self._functions, self._own, self._total
         order = _ranked(own, total)[: self._wanted.limit]
         frames = [Frame.parse(unescape(of.names[at])) for at in order.tolist()]
         lack, idle, depths_ = self._lack(), self._idle(None), self._depths()
@@ -166,7 +167,8 @@ class Judgement:
         near = np.flatnonzero(_beyond_counting(of.total, self._design))
         if len(near):
             table = of.total.take(near)
-            p[near] = effects(self._design, table.a, table.b, table.samples_a, table.samples_b).p
+            sides = table.a, table.b, table.samples_a, table.samples_b
+            p[near] = effects(self._design, *sides, usual=self._total.found.usual).p
         return tree_rejections(of.level, p, level)
 
     def _explanation(self, own: _Family) -> ToldExplanation:
@@ -256,12 +258,13 @@ class Judgement:
             wanted &= np.array(fullmatches(file, [frame.file for frame in frames]), bool)
         wanted = with_old_names(wanted, canvas.words(), self.renamed)
         any_of, last = canvas.holding(wanted)
-        held = any_of if condition.subject == "function" else last
+        held, of = (any_of, self._total) if condition.subject == "function" else (last, self._own)
         a, b = self._of_stacks
         counted = a.counted(held), b.counted(held)
         if not any(counted):
             return self._nowhere()
-        return effect(self._one(self._design, (a.seconds(held), b.seconds(held)), counted))
+        cells = a.seconds(held), b.seconds(held)
+        return effect(self._unless_refused(self._raw(self._design, cells, counted, of.found.usual)))
 
     def _nowhere(self) -> Effect | None:
         """The effect of what no stack has: none, but of sides that say nothing nothing follows."""
@@ -291,9 +294,11 @@ class Judgement:
         """The effect of one quantity."""
         return self._unless_refused(self._raw(of, cells, samples))
 
-    def _raw(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
+    def _raw(
+        self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float], usual: Usual = ALONE
+    ) -> Effects:
         a, b = (own[None] for own in cells)
-        return effects(of, a, b, *(np.array([count]) for count in samples))
+        return effects(of, a, b, *(np.array([count]) for count in samples), usual=usual)
 
     def _unless_refused(self, found: Effects) -> Effects:
         if not self._refused and self._blind and self._design.a.whole > 0 and self._design.b.whole > 0:
@@ -307,7 +312,8 @@ class Judgement:
 
     def _family(self, table: Table) -> _Family:
         """Effects of many, of which only those count as changed that are no false discoveries."""
-        found = effects(self._design, table.a, table.b, table.samples_a, table.samples_b)
+        sides = table.a, table.b, table.samples_a, table.samples_b
+        found = effects(self._design, *sides, akin=True)
         q = benjamini_hochberg(found.p)
         found = self._unless_refused(judged(found, self._design, q <= self._design.alpha))
         agree, rows = agreement(found, self._design, table.b)
