@@ -1,6 +1,6 @@
 """Takes the pictures of the documentation from a live demo: what `make screenshots` runs.
 
-    python -m tests.pictures [--into docs/pictures] [--seconds 60] [--only compare ...]
+    python -m tests.pictures [--into docs/pictures] [--seconds 120] [--only compare ...]
 
 Every picture is of real profiles, in light and in dark. They are taken anew after a change to the pages.
 """
@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument(
         "--into", type=Path, default=Path("docs/pictures"), help="where they go (%(default)s)"
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="of profiles at first (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of profiles at first (%(default)s)")
     parser.add_argument("--only", nargs="*", choices=[shot.name for shot in SHOTS], help="these pictures")
     wish = parser.parse_args()
     shots = [shot for shot in SHOTS if wish.only is None or shot.name in wish.only]

@@ -23,7 +23,9 @@ THEMES = ("light", "dark")
 SERVICE = "/s/shop"
 VERSIONS = ("2026.11.20-a41c", "2026.11.21-9f02")
 SIDES = f"a=version:{VERSIONS[0]}&b=version:{VERSIONS[1]}"
-PODS = 2
+PODS = 3
+RATE = 80
+"""Requests a second of each pod: six pods of the shop are not all of the machine."""
 START_SECONDS = 120.0
 WINDOW_SECONDS = 2
 GRAPH = ".panel"
@@ -130,7 +132,7 @@ def _settled(page: Page) -> None:
 
 @contextmanager
 def _profiles(folder: Path, seconds: float) -> Iterator[str]:
-    """The URL of the collector of a live demo, to which a shop sends too: one release, then the other."""
+    """The URL of the collector of a live demo, to which a shop sends too: one release, and another beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     argv = sidelight("demo", "--no-browser", "--listen", "127.0.0.1:0", "--rate", "60")
     with running(folder / "demo.log", *argv) as demo, ExitStack() as pods:
@@ -144,18 +146,18 @@ def _profiles(folder: Path, seconds: float) -> Iterator[str]:
         # Its files are named from the folder it runs in, as in any container.
         shutil.copytree(Path(__file__).parent / "shop", folder / "shop")
         for release, version in enumerate(VERSIONS, start=1):
-            pods.close()
             for number in range(PODS):
                 pods.enter_context(_pod(folder, url, release, f"shop-{version[-4:]}-{number}"))
+        for version in VERSIONS:
             enough = partial(_profiled, url, version, PODS * seconds / WINDOW_SECONDS)
-            eventually(f"release {release} is profiled", enough, START_SECONDS + 4 * seconds)
+            eventually(f"{version} is profiled", enough, START_SECONDS + 4 * seconds)
         yield url
 
 
 @contextmanager
 def _pod(folder: Path, url: str, release: int, pod: str) -> Iterator[None]:
     """A process of the shop and the sidecar beside it."""
-    serve = [sys.executable, "-m", "shop", "--release", str(release)]
+    serve = [sys.executable, "-m", "shop", "--release", str(release), "--rate", str(RATE)]
     with running(folder / f"{pod}.log", *serve, cwd=folder) as shop:
         options = {
             "--collector": url,
