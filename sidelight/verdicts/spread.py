@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
+from sidelight.verdicts.absence import absent, at_most
 from sidelight.verdicts.cells import Design, Side
 from sidelight.verdicts.moderation import Usual, learned
 from sidelight.verdicts.student import MOST_DF, quantile, two_sided
@@ -137,7 +138,31 @@ def effects(
         np.minimum(both.lasting, variance), np.maximum(alone_a, counting_a),
         np.maximum(alone_b, counting_b), counting_a, counting_b, usual,
     )  # fmt: skip
+    found = _one_sided(found, design, (a, b), (samples_a, samples_b))
     return judged(found, design, found.p <= design.alpha)
+
+
+def _one_sided(found: Effects, design: Design, cells: Sequence[F64], samples: Sequence[F64]) -> Effects:
+    """The same, where what all pods of one side have and none of the other is known by that (`absence`)."""
+    if not design.same_time or design.other_days:
+        return found
+    p, low, high, most = found.p.copy(), found.low.copy(), found.high.copy(), found.relative_high.copy()
+    rates, watched = (found.a, found.b), [side.watched.sum(1) for side in (design.a, design.b)]
+    for own, other in ((0, 1), (1, 0)):
+        only = np.flatnonzero((rates[own] > 0) & (rates[other] == 0))
+        of = cells[own][only].sum(2), samples[own][only], watched[own], watched[other]
+        chance = absent(*of)
+        sure = (chance <= design.alpha) & (chance < p[only])
+        at, size = only[sure], rates[own][only[sure]]
+        p[at] = chance[sure]
+        # on a logarithmic scale, where 0 is infinitely far
+        near = size * np.exp(-(high - low)[at] / 2 / size)
+        if own:
+            low[at] = near
+        else:
+            high[at] = -near
+            most[at] = at_most(design.alpha / 2, of[1][sure], *of[2:]) - 1
+    return replace(found, p=p, low=low, high=high, relative_high=most)
 
 
 def power_needs(level: float, df: F64, doubted: F64) -> F64:

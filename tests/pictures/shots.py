@@ -132,7 +132,7 @@ def _settled(page: Page) -> None:
 
 @contextmanager
 def _profiles(folder: Path, seconds: float) -> Iterator[str]:
-    """The URL of the collector of a live demo, to which a shop sends too: one release, and another beside it."""
+    """The URL of the collector of a live demo, and of a shop in two releases at once."""
     folder.mkdir(parents=True, exist_ok=True)
     argv = sidelight("demo", "--no-browser", "--listen", "127.0.0.1:0", "--rate", "60")
     with running(folder / "demo.log", *argv) as demo, ExitStack() as pods:
