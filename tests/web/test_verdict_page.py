@@ -133,7 +133,7 @@ def test_changes_have_intervals_pods_that_agree_and_q(shop: str, open_page: Open
     expect(page.get_by_role("columnheader", name="Pods agree")).to_be_visible()
     table = page.locator(".panel tbody tr")
     assert re.sub(r"\s+", " ", table.filter(has_text="render").inner_text()).endswith(
-        "(+200.0 %) 5 of 6 <.001"
+        " +200.0 % 5 of 6 <.001"
     )
     assert re.sub(r"\s+", " ", table.filter(has_text="legacy").inner_text()).endswith(
         "within noise \N{EN DASH} \N{EN DASH}"

@@ -82,14 +82,14 @@ export function Functions({ reading, names, pick }: { reading: Reading; names: r
         {word !== "" && <button type="button" onClick={() => change({ focus: "" })}>Whole profile</button>}
       </div>
       <div class="wide tall" tabIndex={0} role="region" aria-label={`Table of ${things}`} ref={box} onScroll={look}>
-        <table aria-rowcount={listed.length + 1} class={shown.below + shown.above > 0 ? "windowed" : ""}>
+        <table aria-rowcount={listed.length + 1} class={`${shown.below + shown.above > 0 ? "windowed" : ""} ${two ? "two" : ""}`}>
           <thead>
             <tr>
               <SortHeading id="name" text={tree.by === "file" ? "File" : tree.by ? "Package" : "Function"} sorted={key} />
               {owners && <SortHeading id="package" text="Package" sorted={key} />}
               {two ? (
                 <>{heading("selfa", "Self A")}{heading("selfb", "Self B")}{heading("self", "Δ self")}
-                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col">Total, in words</th>{reading.judged && <><th scope="col" class="number">Pods agree</th><th scope="col" class="number">q</th></>}</>
+                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col" class="number">Total, relative</th>{reading.judged && <><th scope="col" class="number">Pods agree</th><th scope="col" class="number">q</th></>}</>
               ) : (
                 <>{heading("self", "Self")}<th scope="col" class="number">of all</th>{heading("total", "Total")}<th scope="col" class="number">of all</th></>
               )}
@@ -160,7 +160,7 @@ function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm:
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
       {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}{delta("total")}
-      <td>{changeWords(changeOfRow(reading, sums, row, "total"), judged?.words)}</td>
+      <td class="number">{changeWords(changeOfRow(reading, sums, row, "total"), judged?.words).replace(/.*\(|\)/g, "")}</td>
       {judged && (at === undefined ? <><td class="number">–</td><td class="number">–</td></> : <Certain of={judged.functions.total} at={at} />)}
     </>
   );
