@@ -3,8 +3,8 @@
 Student's t asks how far pods of the side that has it scatter, and few that scatter by a third hide whatever
 is new. But that nothing at all was seen of it in any pod of the other side says more. Were pods of the other
 side to take as much on average, and did what they take differ as widely as their mean (an exponential
-distribution, wider than any that was seen), each would have n samples with the chance of a geometric
-distribution: none with 1/(1 + m), where m are to be expected.
+distribution), each would have n samples with the chance of a geometric distribution: none with 1/(1 + m),
+where m are to be expected.
 
 That holds for sides that were watched at the same time: else all pods may have had it, at another hour. And
 it holds for what every pod does: what one pod of a service does for all may be on either side.
@@ -45,7 +45,8 @@ def absent(seconds: F64, samples: F64, watched: F64, others: F64) -> F64:
 
 
 def at_most(level: float, samples: F64, watched: F64, others: F64) -> F64:
-    """What part of this side's rate the other may have and show nothing with that chance, (K,)."""
+    """What part of this side's rate, from 0 to 1, the other may have and show nothing with the chance
+    `level`, (K,)."""
     rows = max(int((others > 0).sum()), 1)
     each = samples * (others.sum() / rows / watched.sum())
     part: F64 = np.minimum((level ** (-1 / rows) - 1) / each, 1.0)

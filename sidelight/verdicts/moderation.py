@@ -65,7 +65,7 @@ def learned(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> Us
     for _ in range(_STEPS):
         tried = (low + high) / 2
         apart = beyond - np.log(least + np.exp(tried) * square)
-        gained, spare = _alike(apart, unknown, independent)
+        gained, spare = _prior(apart, unknown, independent)
         low, high = (tried, high) if spare > 0 else (low, tried)
     return Usual(float(np.exp(high)), min(gained, (independent - 1) * float(np.median(df[told]))))
 
@@ -86,7 +86,7 @@ def distinct(errors: F64) -> float:
     return found
 
 
-def _alike(apart: F64, unknown: float, independent: float) -> tuple[float, float]:
+def _prior(apart: F64, unknown: float, independent: float) -> tuple[float, float]:
     """The degrees of freedom that what is usual stands for, and by how much variances exceed it in the
     middle."""
     scatter = float(apart.var(ddof=1)) * (1 + np.sqrt(2 / independent)) - unknown

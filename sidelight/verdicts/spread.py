@@ -15,6 +15,7 @@ A rate is R = ΣX/ΣW, seconds over what was watched. To first order its error i
 - Where rows (or columns) of both sides belong together, e of B minus e of A, each in parts of its rate, takes
   the place of both, and what they share cancels.
 - n samples scatter by the square root of n, so no side is held to be surer than that.
+- What only one side has at all may be surer than Student's t has it (`absence`).
 
 Degrees of freedom are Satterthwaite's. The interval of the relative change is Fieller's (1954), which holds 0
 exactly where the test of the difference does not reject; it has no upper end where A's own rate is not known
@@ -37,9 +38,6 @@ from sidelight.verdicts.cells import Design, Side
 from sidelight.verdicts.moderation import Usual, learned
 from sidelight.verdicts.student import MOST_DF, quantile, two_sided
 
-ALONE: Final = Usual()
-"""Of what has nothing of its kind beside it."""
-
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -48,6 +46,8 @@ POWER: Final = 0.8
 ALIKE: Final = 2.0
 """How many times what pods pass through by themselves may show in all at once, and still be luck: of 8
 cosines it shows more in one of twenty (the F distribution of 8 and 56 degrees)."""
+ALONE: Final = Usual()
+"""Of what has nothing of its kind beside it."""
 POOLED: Final = 0.75
 """Up to how many times what passes in pods they may lie apart and be taken to differ by that alone."""
 

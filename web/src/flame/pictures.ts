@@ -11,9 +11,11 @@ export function changeWords(change: Change, same = "within counting noise"): str
   if (change.direction === "unknown") return "not comparable: one side has no samples";
   if (change.direction === "new") return "new in B";
   if (change.direction === "gone") return "gone in B";
-  const ratio = 2 ** change.doublings;
-  return `${ratio >= 1 ? "▲ takes more" : "▼ takes less"} time in B (${signedPercent(ratio - 1)})`;
+  return `${change.doublings >= 0 ? "▲ takes more" : "▼ takes less"} time in B (${relative(change)})`;
 }
+
+/** How much more or less it is, of what it was. */
+export const relative = ({ doublings }: Change): string => signedPercent(2 ** doublings - 1);
 
 export function normalised(us: number, divisor: number, norm: Norm): string {
   if (divisor <= 0) return "no samples";

@@ -4,7 +4,7 @@ import { findFocus, focusName } from "../flame/focus.ts";
 import { isOutside, settled } from "../flame/judged.ts";
 import { functionOf, linesOf, offersOf, sandwichOf } from "../flame/offers.ts";
 import { frameParts, packageOf, withoutLine } from "../flame/packages.ts";
-import { changeWords, normalised } from "../flame/pictures.ts";
+import { changeWords, normalised, relative } from "../flame/pictures.ts";
 import { changeIn, ranked } from "../flame/ranking.ts";
 import type { Reading } from "../flame/reading.ts";
 import { matcher, searchable } from "../flame/search.ts";
@@ -156,11 +156,13 @@ function Changed({ sums, row, reading, norm }: RowOf & { reading: Reading; norm:
     return <td class={`number ${by.direction}`}>{by.direction === "same" ? "≈" : by.delta > 0 ? "▲" : "▼"} {signed(text, by.delta)}</td>;
   };
   const at = judged ? rowIn(reading, sums, row) : undefined;
+  const total = changeOfRow(reading, sums, row, "total");
+  const words = changeWords(total, judged?.words);
   return (
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
       {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}{delta("total")}
-      <td class="number">{changeWords(changeOfRow(reading, sums, row, "total"), judged?.words).replace(/.*\(|\)/g, "")}</td>
+      <td class="number" title={words}>{total.direction === "more" || total.direction === "less" ? relative(total) : words}</td>
       {judged && (at === undefined ? <><td class="number">–</td><td class="number">–</td></> : <Certain of={judged.functions.total} at={at} />)}
     </>
   );
