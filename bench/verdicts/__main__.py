@@ -26,6 +26,7 @@ from bench.verdicts.page import Table
 PARTS: dict[str, Callable[[int], Sequence[Table]]] = {
     "rates": lambda trials: [rates.equal(trials)],
     "apart": lambda trials: [rates.equal_apart(trials)],
+    "known": lambda trials: [rates.equal_known(trials // 2)],
     "power": lambda trials: [rates.planted(trials)],
     "looks": lambda trials: [rates.looks(trials // 2)],
     "families": lambda trials: [trees.discoveries(trials // 5)],

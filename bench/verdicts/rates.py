@@ -45,6 +45,9 @@ SLOW: Sequence[tuple[str, World]] = (
     ("10 minutes, of a day and a half that swing by 60 %", World(load_windows=10.0, windows=2160, day=0.6)),
     ("10 minutes, the same pods", World(load_windows=10.0, same_pods=True)),
 )
+HOURS = SLOW[:5]
+KNOWN: Sequence[tuple[str, int]] = (("apart", 24), ("same hours", 72))
+"""Of how many hours before A is known what it took."""
 PODS = ((2, 2), (3, 3), (4, 4), (4, 1), (10, 2), (10, 10), (40, 40))
 
 
@@ -52,7 +55,8 @@ def found(world: World, trials: int, seed: int = 1) -> Found:
     luck = np.random.default_rng(seed)
     seen = np.empty((trials, 4))
     for trial in range(trials):
-        _, one = compared(*draw(world, luck), **world.how)
+        a, b, before = draw(world, luck)
+        _, one = compared(a, b, **world.how, before=before)
         held = one.relative_low[0] <= world.change <= one.relative_high[0]
         seen[trial] = one.p[0] <= 0.05, held, one.detectable[0], one.relative[0]
     changed, held, _, _ = seen.mean(0)
@@ -84,6 +88,23 @@ def equal_apart(trials: int) -> Table:
     return Table("Equal sides at different times, an hour each or as told", ["", "pods", "", *_HEAD], rows)
 
 
+def equal_known(trials: int) -> Table:
+    """The same of sides of which it is known what came before."""
+    rows = []
+    for together, history in KNOWN:
+        for what, world in (*HOURS, ("10 minutes, day swings by 60 %", World(load_windows=10.0, day=0.6))):
+            for pods in (2, 10):
+                own = replace(world, pods_a=pods, pods_b=pods, together=together, history=history)  # type: ignore[arg-type]
+                rows.append(
+                    [together, f"{history} hours", f"{pods} and {pods}", what, *_cells(found(own, trials))]
+                )
+    return Table(
+        "Equal sides of an hour at different times, of which it is known what came before",
+        ["", "known", "pods", "", *_HEAD],
+        rows,
+    )
+
+
 def planted(trials: int) -> Table:
     """Intervals and power where B does take more: by parts of what is said to be detectable."""
     rows = []
@@ -93,7 +114,7 @@ def planted(trials: int) -> Table:
             got = found(replace(world, change=part * aim), trials, seed=2)
             rows.append(
                 [
-                    world.together,
+                    world.together + (f", {world.history} hours known" if world.history else ""),
                     f"{world.pods_a} and {world.pods_b}",
                     share(aim),
                     f"{part} times: {share(part * aim)}",
@@ -112,6 +133,8 @@ _PLANTED = (
     World(pods_a=10, pods_b=2, pod_spread=0.1),
     World(together="apart", load=0.05),
     World(together="same hours", load=0.05, pods_a=10, pods_b=10),
+    World(together="apart", pods_a=10, pods_b=10, history=24),
+    World(together="same hours", pods_a=10, pods_b=10, history=72),
 )
 
 
@@ -123,7 +146,7 @@ def looks(trials: int) -> Table:
         luck = np.random.default_rng(3)
         any_plain = any_spent = 0
         for _ in range(trials):
-            a, b = draw(world, luck)
+            a, b, _ = draw(world, luck)
             parts = [(a.until(6 * look), b.until(6 * look)) for look in range(1, 11)]
             found_at = [compared(*part, **world.how, look=look) for look, part in enumerate(parts, 1)]
             any_plain += any(one.p[0] <= 0.05 for _, one in found_at)

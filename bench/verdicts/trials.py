@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.verdicts.cells import BLOCKS, Design, Side, design
+from sidelight.verdicts.history import History
 from sidelight.verdicts.moderation import Usual
 from sidelight.verdicts.slowness import DAY
 from sidelight.verdicts.spread import Effects, effects
@@ -62,9 +63,10 @@ def compared(
     same_pods: bool = False,
     look: int = 0,
     day: float = DAY,
+    before: History | None = None,
 ) -> tuple[Design, Effects]:
     """The effects of all quantities of two sides, each for itself."""
-    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, look, day)
+    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, look, day, before)
     return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
 
 
@@ -85,14 +87,21 @@ def families(
     def judged(start: int, end: int | None, usual: Usual | None = None) -> Effects:
         at = slice(start, end)
         sides = of_a[at], of_b[at], count_a[at], count_b[at]
-        return effects(plan, *sides, usual=usual) if usual else effects(plan, *sides, akin=True)
+        return effects(plan, *sides, family=True, usual=usual) if usual else effects(plan, *sides, akin=True)
 
     own, total = judged(1, 1 + functions), judged(1 + functions, 1 + 2 * functions)
     return own.p, total.p, judged(1 + 2 * functions, None, total.usual).p
 
 
 def _planned(
-    a: Windows, b: Windows, same_time: bool, other_days: bool, same_pods: bool, look: int, day: float
+    a: Windows,
+    b: Windows,
+    same_time: bool,
+    other_days: bool,
+    same_pods: bool,
+    look: int,
+    day: float,
+    before: History | None = None,
 ) -> tuple[Design, F64, F64]:
     of_a, of_b = cells(a.samples), cells(b.samples)
     plan = design(
@@ -105,5 +114,6 @@ def _planned(
         same_pods=same_pods,
         look=look,
         day=day,
+        before=before,
     )
     return plan, of_a, of_b

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.trials import Windows
+from sidelight.verdicts.history import History
 
 F64 = NDArray[np.float64]
 
+MINUTES_OF_DAY: Final = 1440
 Together = Literal["same time", "apart", "same hours"]
 """Both at once (a canary), one after the other, or at the same hours of two days."""
 
@@ -22,7 +24,8 @@ class World:
 
     `load` is shared by all pods and resembles itself for `load_windows`; `own` is each pod's, for
     `own_windows`. `day` is how far the day swings load. In a share `bursts` of its windows a pod takes three
-    times what it else does. `samples` is how many a window of a pod has on average.
+    times what it else does. `samples` is how many a window of a pod has on average. `history`: of so many
+    ranges of A's pods before A the rates are known.
     """
 
     pods_a: int = 4
@@ -39,6 +42,12 @@ class World:
     bursts: float = 0.0
     samples: float = 300.0
     change: float = 0.0
+    history: int = 0
+
+    @property
+    def between(self) -> int:
+        """So many windows after A began B began."""
+        return {"same time": 0, "apart": self.windows, "same hours": MINUTES_OF_DAY}[self.together]
 
     @property
     def how(self) -> dict[str, bool]:
@@ -50,43 +59,59 @@ class World:
         }
 
 
-def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows]:
-    """Both sides, of one quantity; B's changed as the world says."""
-    factors = means(world, luck)
-    sides = [luck.poisson(world.samples * factor).astype(float) for factor in factors]
+def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows, History | None]:
+    """Both sides, of one quantity, and what came before; B's changed as the world says."""
+    *sides, earlier = (luck.poisson(world.samples * factor).astype(float) for factor in means(world, luck))
     a, b = (Windows(np.full(side.shape, 60.0), side[None]) for side in sides)
-    return a, b
+    if not world.history:
+        return a, b, None
+    rates = earlier.reshape(world.pods_a, world.history, world.windows).sum((0, 2))
+    starts = np.arange(world.history) - float(world.history)
+    return a, b, History(rates, starts, world.between / world.windows, MINUTES_OF_DAY / world.windows)
 
 
-def means(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
-    """By how much each pod and window of A and of B takes more than the average one: (P, N) each."""
-    count = world.windows
-    load = slow(luck, (2, count) if world.together == "same hours" else (1, 2 * count), world.load_windows)
-    load = load.reshape(2, count) * world.load
-    hours = luck.uniform(0, 2 * np.pi) + np.arange(2 * count).reshape(2, count) * (2 * np.pi / 1440)
-    if world.together != "apart":
-        hours[1] = hours[0]
-    if world.together == "same time":
-        load[1] = load[0]
-    load = load + np.log1p(world.day * np.sin(hours))
+def means(world: World, luck: np.random.Generator) -> tuple[F64, F64, F64]:
+    """By how much each pod and window of A, of B and of what came before A takes more than the average one:
+    (P, N) each."""
+    count, before = world.windows, world.history * world.windows
+    if world.together == "same hours" and not before:
+        load = slow(luck, (2, count), world.load_windows)
+    else:
+        line = slow(luck, (1, before + count + world.between), world.load_windows)[0]
+        of_a, of_b = (line[at : at + count] for at in (before, before + world.between))
+        load = np.stack([of_a, of_b])
+    hours = luck.uniform(0, 2 * np.pi) + np.arange(before + count) * (2 * np.pi / MINUTES_OF_DAY)
+    later = hours[before:] + world.between * (2 * np.pi / MINUTES_OF_DAY)
+    load = load * world.load + np.log1p(world.day * np.sin([hours[before:], later]))
     spread = luck.normal(0, world.pod_spread, world.pods_a)
     sides = []
     for side, (pods, factor) in enumerate(((world.pods_a, 1.0), (world.pods_b, 1 + world.change))):
         if side and not world.same_pods:
             spread = luck.normal(0, world.pod_spread, pods)
-        own = slow(luck, (pods, count), world.own_windows) * world.own
-        bursts = np.where(luck.random((pods, count)) < world.bursts, np.log(3.0), 0.0)
-        sides.append(factor * np.exp(spread[:, None] + own + bursts + load[side]))
-    return sides[0], sides[1]
+        sides.append(factor * _pods(world, luck, spread, load[side]))
+        if not side and before:
+            earlier = line[:before] * world.load + np.log1p(world.day * np.sin(hours[:before]))
+            known = _pods(world, luck, spread, earlier)
+    return sides[0], sides[1], known if before else np.zeros((world.pods_a, 0))
+
+
+def _pods(world: World, luck: np.random.Generator, spread: F64, load: F64) -> F64:
+    """What pods take with this load (N,), which differ for good by `spread` (P,)."""
+    shape = len(spread), len(load)
+    own = slow(luck, shape, world.own_windows) * world.own
+    bursts = np.where(luck.random(shape) < world.bursts, np.log(3.0), 0.0)
+    found: F64 = np.exp(spread[:, None] + own + bursts + load)
+    return found
 
 
 def slow(luck: np.random.Generator, shape: tuple[int, int], windows: float) -> F64:
     """Rows of mean 0 and variance 1 that resemble themselves for so many windows: each value keeps of the
     last."""
     keeps = float(np.exp(-1 / windows)) if windows > 0 else 0.0
-    noise = luck.standard_normal(shape)
-    rows = np.empty(shape)
-    rows[:, 0] = noise[:, 0]
-    for at in range(1, shape[1]):
-        rows[:, at] = keeps * rows[:, at - 1] + np.sqrt(1 - keeps * keeps) * noise[:, at]
+    rows: F64 = luck.standard_normal(shape)
+    rows[:, 1:] *= np.sqrt(1 - keeps * keeps)
+    step = 1
+    while step < shape[1]:  # each has what it keeps of so many before it, then of twice as many
+        rows[:, step:] += keeps**step * rows[:, :-step].copy()
+        step *= 2
     return rows

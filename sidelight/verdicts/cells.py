@@ -8,13 +8,14 @@ compared, its seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.verdicts.history import History
 from sidelight.verdicts.slowness import DAY, Passing, passing
 
 F64 = NDArray[np.float64]
@@ -23,6 +24,11 @@ ROWS: Final = 16
 """More pods than these share rows, so that a thousand pods take no more memory."""
 BLOCKS: Final = 16
 """Into so many blocks a range is cut, where its windows are short enough."""
+
+
+ROOM: Final = 0.8
+"""What is tested for itself spends this part of its level. How often few pods differ by luck depends on which
+pods they are: by recordings (`bench/verdicts`) false changes lie up to a quarter above what is spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,8 @@ class Design:
     with `other_days`, were the same hours of other days, whose loads resemble each other and are not the
     same. `same_pods`: a row of A and the same of B are the same pods. `passing`: how the passing of time is
     judged, for each side, or once for their difference where columns are paired. `alpha`: the level that is
-    spent at this look. `detect`: the relative change one wants to see.
+    spent at this look. `detect`: the relative change one wants to see. `before`: the ranges that came before,
+    where they told how far such sides lie apart.
     """
 
     a: Side
@@ -70,6 +77,12 @@ class Design:
     passing: Passing
     alpha: float
     detect: float
+    before: History | None = None
+
+    @property
+    def tested(self) -> float:
+        """At which level a single quantity is tested, so that `alpha` is kept whichever pods there are."""
+        return ROOM * self.alpha
 
     @property
     def frequencies(self) -> int:
@@ -90,9 +103,10 @@ def design(
     look: int = 0,
     detect: float = 0.05,
     day: float = DAY,
+    before: History | None = None,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly load
-    changes. Days last `day` seconds.
+    changes, and the ranges that came `before` do where there are enough. Days last `day` seconds.
 
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
@@ -105,13 +119,20 @@ def design(
         raise ValueError("sides of the same time have as many blocks")
     if same_pods and a.watched.shape[0] != b.watched.shape[0]:
         raise ValueError("sides of the same pods have as many rows")
-    series = [residuals(side, whole).sum(0) for side, whole in ((a, whole_a), (b, whole_b))]
+    rows = [residuals(side, whole) for side, whole in ((a, whole_a), (b, whole_b))]
+    series = [cells.sum(0) for cells in rows]
     if same_time:
         series = [series[1] - series[0]]
     level = spent(alpha, look)
     seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
-    found = passing(series, seconds, level, None if same_time else day)
-    return Design(a, b, same_time, other_days, same_pods, found, level, detect)
+    apart = not same_time or other_days
+    known = before if apart and before is not None and before.tells else None
+    found = passing(series, seconds, ROOM * level, None if same_time else day, known)
+    if found.known is not None:
+        # what passes in each pod by itself is among it, and is counted where it is seen
+        own = sum(_own(side, cells) for side, cells in zip((a, b), rows, strict=True))
+        found = replace(found, known=replace(found.known, variance=max(found.known.variance - own, 0.0)))
+    return Design(a, b, same_time, other_days, same_pods, found, level, detect, known)
 
 
 def spent(alpha: float, look: int) -> float:
@@ -130,6 +151,16 @@ def residuals(side: Side, cells: F64) -> F64:
         return np.zeros_like(side.watched)
     relative: F64 = cells / seconds - side.watched / whole
     return relative
+
+
+def _own(side: Side, cells: F64) -> float:
+    """The relative variance of what passes in rows by themselves, beside what passes in all."""
+    shares = side.watched.sum(1) / (side.whole or 1.0)
+    freedom = side.rows - 1
+    beside = cells - shares[:, None] * cells.sum(0)
+    beside = beside - beside.mean(1, keepdims=True)
+    blocks = cells.shape[1]
+    return float((beside**2).sum()) * (freedom + 1) / freedom * blocks / (blocks - 1) if freedom else 0.0
 
 
 def row_of(namespace: str, pod: str, rows: int = ROWS) -> int:

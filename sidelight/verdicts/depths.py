@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from sidelight.verdicts.bootstrap import Rounds, rounds, seed_of
 from sidelight.verdicts.cells import Design, Side, design
-from sidelight.verdicts.spread import POWER, Effects, effects, judged
-from sidelight.verdicts.student import quantile, two_sided
+from sidelight.verdicts.spread import Effects, effects, judged
+from sidelight.verdicts.student import POWER, quantile, two_sided
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from sidelight.verdicts.cells import ROWS, Design, Side
-from sidelight.verdicts.spread import Effects, power_needs
-from sidelight.verdicts.student import MOST_DF
+from sidelight.verdicts.spread import Effects
+from sidelight.verdicts.student import MOST_DF, power_needs
 
 MOST_PODS: Final = 1000
 """Where more pods would be needed no number is told."""
@@ -48,7 +48,7 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     sides = (design.a, design.b)
     if rate <= 0 or min(side.whole for side in sides) <= 0:
         return None
-    level = 1 - design.alpha / 2
+    level = 1 - design.tested / 2
     # B's errors grow with it, at most as fast
     wanted = design.detect / (1 + design.detect) * rate
     watched = max(side.watched.shape[1] * side.seconds for side in sides)
@@ -82,7 +82,7 @@ def _more_pods(variance: float, own: Sequence[int], design: Design, wanted: floa
     for count in range(min(own) + 1, MOST_PODS + 1):
         one, two = (max(pods, count) for pods in own)
         freedom = np.array(float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2))
-        needed = float(power_needs(1 - design.alpha / 2, freedom, freedom))
+        needed = float(power_needs(1 - design.tested / 2, freedom, freedom))
         if needed * (each * (1 / one + 1 / two)) ** 0.5 <= wanted:
             return count
     return None

@@ -14,7 +14,8 @@ whose size is not known. Of that the mean holds what does not cancel: nothing wh
 Every correlation time from a tenth of a block to three times the range, with every size of the day, is
 weighed by how likely it makes the first projections (their scale integrated out, as in Müller and Watson),
 and the interval is the one of that mixture of Student's t. `bench/verdicts` shows where it holds, and from
-when on it does not.
+when on it does not. Where enough is known of what came before, `history` has measured what is guessed here,
+and the projections only say how much of it each quantity has.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.verdicts.history import History
 from sidelight.verdicts.student import mixed, quantile
 
 F64 = NDArray[np.float64]
@@ -49,6 +51,20 @@ By simulation (`bench/verdicts`): with it what is called detectable is found in 
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What ranges that came before say of load that all pods had.
+
+    `variance` of the difference of both sides, relative to their rate squared, with `df` degrees of freedom;
+    and what the weights make of each series itself, which is `seen` of the whole: a quantity that shows more
+    within the sides than the whole does has that more.
+    """
+
+    variance: float
+    df: float
+    seen: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Passing:
     """What a sum of squared projections says of the variance of a mean.
 
@@ -56,13 +72,14 @@ class Passing:
     `weights` (count,): the variance is the sum of the squares of the projections times these. With as many
     degrees of freedom it has the interval of the mixture. `doubt`: in what part of these degrees it would be
     as large again, as the correlation time is not known. `correlation` is the time in seconds over which load
-    resembles itself, as far as can be seen.
+    resembles itself, as far as can be seen. `known` is what came before, where that tells the variance.
     """
 
     waves: tuple[F64, ...]
     weights: tuple[F64, ...]
     doubt: float
     correlation: float
+    known: Known | None = None
 
 
 def cosines(blocks: int, count: int) -> F64:
@@ -76,10 +93,15 @@ def cosines(blocks: int, count: int) -> F64:
 
 
 def passing(
-    series: Sequence[F64], seconds: Sequence[float], alpha: float, day: float | None = DAY
+    series: Sequence[F64],
+    seconds: Sequence[float],
+    alpha: float,
+    day: float | None = DAY,
+    before: History | None = None,
 ) -> Passing:
     """Weights for series (T,) of what each block adds to the error of a mean, blocks being so many seconds
-    long; `day` is how long a day is, None where it has cancelled.
+    long; `day` is how long a day is, None where it has cancelled. What came `before` the sides tells how far
+    such means lie apart, where it is given.
 
     They share their correlation time and how much of them is the day's, and not their scale. A series of one
     block says nothing: no weights.
@@ -101,17 +123,21 @@ def passing(
         for wave, each in zip(waves, seconds, strict=True)
     ]
     plain = [float((one @ wave) ** 2 @ weight) for one, (wave, weight) in zip(series, turned, strict=True)]
-    stretch, doubt = 1.0, 1.0
-    if sum(plain):
+    stretch, doubt, known = 1.0, 1.0, None
+    if before is not None:
+        half, df = before.half(alpha)
+        known = Known((half / float(quantile(1 - alpha / 2, df))) ** 2, df, tuple(plain))
+    elif sum(plain):
         half, df = mixed(weighed, np.sum(variances, axis=0), _freedom(variances, counts), alpha)
-        known = float(_freedom(plain, counts))
-        stretch = (half / float(quantile(1 - alpha / 2, known))) ** 2 / sum(plain)
-        doubt = min(_AGAIN * df / known, 1.0)
+        freedom = float(_freedom(plain, counts))
+        stretch = (half / float(quantile(1 - alpha / 2, freedom))) ** 2 / sum(plain)
+        doubt = min(_AGAIN * df / freedom, 1.0)
     return Passing(
         tuple(wave for wave, _ in turned),
         tuple(weight * stretch for _, weight in turned),
         doubt,
         float(middle),
+        known,
     )
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -34,15 +33,13 @@ from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.absence import absent, at_most
-from sidelight.verdicts.cells import Design, Side
+from sidelight.verdicts.cells import ROOM, Design, Side
 from sidelight.verdicts.moderation import Usual, learned
-from sidelight.verdicts.student import MOST_DF, quantile, two_sided
+from sidelight.verdicts.student import MOST_DF, POWER, power_needs, quantile, two_sided
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-POWER: Final = 0.8
-"""With which chance a change of the size that is called detectable is found."""
 ALIKE: Final = 2.0
 """How many times what pods pass through by themselves may show in all at once, and still be luck: of 8
 cosines it shows more in one of twenty (the F distribution of 8 and 56 degrees)."""
@@ -95,25 +92,27 @@ def effects(
     samples_b: F64,
     *,
     akin: bool = False,
+    family: bool = False,
     usual: Usual = ALONE,
 ) -> Effects:
     """The effects of K quantities: their seconds in the cells of each side, (K, P, T), and their samples,
     (K,).
 
-    Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself
-    at the level of the design: for families of them see `discovery` and `judged`. Those that are `akin`, as
-    functions are, tell each other how they scatter (`moderation`); `usual` is what others told.
+    Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself:
+    for a `family` see `discovery` and `judged`. Those that are `akin`, as functions are, tell each other how
+    they scatter (`moderation`); `usual` is what others told.
     """
     one, two = _errors(design, 0, a), _errors(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
-    alone_a, alone_b, both = _spread(design, one, two)
+    room = 1.0 if akin or family else ROOM
+    alone_a, alone_b, both = _spread(design, one, two, room)
     floor = counting_a + counting_b
     mean = (one.rate + two.rate) / 2
     if akin:
         usual = learned(both.variance, both.df, floor, mean, _directions(design, one, two))
     both = both.moderated(usual, floor, mean)
-    level = 1 - design.alpha / 2
+    level = 1 - room * design.alpha / 2
     least, surest = quantile(level, both.df), quantile(level, MOST_DF)
     half_seen, half_counted = least * np.sqrt(both.variance), surest * np.sqrt(floor)
     held, df = half_counted > half_seen, both.df
@@ -123,6 +122,7 @@ def effects(
     delta = two.rate - one.rate
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(variance > 0, two_sided(delta / np.sqrt(variance), df), np.where(delta == 0, 1.0, 0.0))
+        p = np.minimum(p / room, 1.0)
         relative = np.where(one.rate > 0, two.rate / one.rate - 1, np.nan)
     part = np.where(held, _part(counting_a, counting_b), both.part)
     steady = least * (1 + quantile(POWER, MOST_DF) / surest)
@@ -163,18 +163,6 @@ def _one_sided(found: Effects, design: Design, cells: Sequence[F64], samples: Se
             high[at] = -near
             most[at] = at_most(design.alpha / 2, of[1][sure], *of[2:]) - 1
     return replace(found, p=p, low=low, high=high, relative_high=most)
-
-
-def power_needs(level: float, df: F64, doubted: F64) -> F64:
-    """How many standard errors a change must have to be found with the power.
-
-    What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do (`doubted`):
-    by their mean and variance (Johnson and Welch, 1940), and the one that is seen is taken for their median
-    (Wilson and Hilferty, 1931).
-    """
-    least, mean = quantile(level, df), 1 - 1 / (4 * doubted)
-    needed: F64 = least * mean + NormalDist().inv_cdf(POWER) * np.sqrt(1 + least**2 * (1 - mean**2))
-    return needed * (1 - 2 / (9 * doubted)) ** -1.5
 
 
 def _detectable(rate: F64, square: F64, part: F64) -> F64:
@@ -219,7 +207,7 @@ class _Errors:
     """Rates (K,) of one side, and what each row adds to their error: as a whole (K, P), in each wave (K, P,
     q).
 
-    `weight` (q,) makes variances of squares of waves. `between` (K,) is the
+    `first`: of side A. `weight` (q,) makes variances of squares of waves. `between` (K,) is the
     variance between rows with `freedom` degrees, `shares` (P,) what part of all was watched in each row,
     `concentration` how unequally rows were watched: one over their number where all were alike.
     """
@@ -232,6 +220,7 @@ class _Errors:
     between: F64
     freedom: int
     shares: F64
+    first: bool
 
     @property
     def concentration(self) -> float:
@@ -283,7 +272,7 @@ def _errors(design: Design, which: int, cells: F64) -> _Errors:
     row, shares = error[:, :, 0], watched[:, 0] / whole
     freedom = max(side.rows - 1, 0)
     between = _between(row, freedom)
-    return _Errors(whole, rate, row, error[:, :, 1:], weight, between, freedom, shares)
+    return _Errors(whole, rate, row, error[:, :, 1:], weight, between, freedom, shares, not which)
 
 
 def _directions(design: Design, a: _Errors, b: _Errors) -> F64:
@@ -303,7 +292,7 @@ def _between(row: F64, freedom: int) -> F64:
     return between
 
 
-def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
+def _spread(design: Design, a: _Errors, b: _Errors, room: float) -> tuple[F64, F64, _Spread]:
     """The variance of A's rate, of B's, and the spread of their difference with what is paired taken
     together."""
     sides = (a, b)
@@ -311,8 +300,10 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
     if design.same_time:
         squares = [_borrowed(a, squares[0], b, squares[1]), _borrowed(b, squares[1], a, squares[0])]
     inside = [_plain(design.a, squares[0]), _plain(design.b, squares[1])]
-    shared = [_shared(design, one.wave.sum(1), one, of) for one, of in zip(sides, squares, strict=True)]
-    for_good, passes, df = _lasting(a, b, inside)
+    shared = [
+        _shared(design, one.wave.sum(1), one, of, one.rate) for one, of in zip(sides, squares, strict=True)
+    ]
+    for_good, passes, df = _lasting(a, b, inside, room)
     lasting = [for_good * one.part for one in sides]
     mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
     alone = [own + time for own, time in zip(mine, shared, strict=True)]
@@ -320,17 +311,20 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
     part = _part(*(mine if design.same_time else alone))
     lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
     if design.same_pods:
-        variance, lasts, df = _same_pods(design, a, b, inside)
+        variance, lasts, df = _same_pods(design, a, b, inside, room)
     if design.same_time:
         shared = [_difference(design, a, b, squares)]
     times = zip((b, a), reversed(shared), strict=False)
-    unsure = sum((time**2 / one.cosines for one, time in times), np.zeros(len(variance)))
-    pods, variance = variance**2 / df, variance + sum(shared, np.zeros(len(variance)))
+    known, none = design.passing.known, np.zeros(len(variance))
+    unsure = sum((time**2 / (known.df if known else one.cosines) for one, time in times), none)
+    pods, variance = variance**2 / df, variance + sum(shared, none)
     df, doubted = _df(variance, pods + unsure), _df(variance, pods + unsure / design.passing.doubt)
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
 
 
-def _same_pods(design: Design, a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+def _same_pods(
+    design: Design, a: _Errors, b: _Errors, inside: Sequence[F64], room: float
+) -> tuple[F64, F64, F64]:
     """The variance of the difference of the same pods, how much of it lasts, and its degrees of freedom."""
     like_a, like_b = _alike(a, b)
     if design.same_time:
@@ -338,7 +332,7 @@ def _same_pods(design: Design, a: _Errors, b: _Errors, inside: Sequence[F64]) ->
     else:
         own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
     between = _between(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
-    variance, df = _known(between, own, b.freedom, b.freedom * waves)
+    variance, df = _known(between, own, b.freedom, b.freedom * waves, room)
     return variance, np.maximum(between - own, 0.0), df
 
 
@@ -350,7 +344,7 @@ def _difference(design: Design, a: _Errors, b: _Errors, squares: Sequence[F64]) 
     else:
         joint = squares[0] * like_a[:, None] ** 2 + squares[1] * like_b[:, None] ** 2
     series = b.wave.sum(1) * like_b[:, None] - a.wave.sum(1) * like_a[:, None]
-    return _shared(design, series, b, joint)
+    return _shared(design, series, b, joint, (a.rate + b.rate) / 2)
 
 
 def _minus(a: _Errors, b: _Errors) -> _Errors:
@@ -398,20 +392,24 @@ def _borrowed(own: _Errors, squares: F64, other: _Errors, others: F64) -> F64:
     return others * scale[:, None]
 
 
-def _shared(design: Design, series: F64, one: _Errors, squares: F64) -> F64:
+def _shared(design: Design, series: F64, one: _Errors, squares: F64, rate: F64) -> F64:
     """The variance of what passes in all rows at once: what the rows by themselves do not account for.
 
     Load that both sides had at once has cancelled. So where twice what the rows account for is not exceeded
-    (which they do by luck in one of twenty), there is taken to be none.
+    (which they do by luck in one of twenty), there is taken to be none. Where what came before tells how
+    load varies, it is that, beside what is seen of more than the whole has.
     """
-    seen = series**2
-    shared: F64 = np.maximum((seen - squares) @ one.weight, 0.0)
+    seen, known = series**2, design.passing.known
+    shared: F64 = (seen - squares) @ one.weight
+    if known is not None:
+        of_whole = known.seen[0 if one.first else -1]
+        return rate**2 * known.variance / len(known.seen) + np.maximum(shared - rate**2 * of_whole, 0.0)
     if design.same_time and not design.other_days:
-        return np.where(seen.sum(1) > ALIKE * squares.sum(1), shared, 0.0)
-    return shared
+        return np.where(seen.sum(1) > ALIKE * squares.sum(1), np.maximum(shared, 0.0), 0.0)
+    return np.maximum(shared, 0.0)
 
 
-def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64], room: float) -> tuple[F64, F64, F64]:
     """How much pods differ for good: the variance of one pod relative to its rate squared, (K,); what passes
     in them, in parts of what was seen of it; and the degrees of freedom of both together.
 
@@ -424,25 +422,25 @@ def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F
     between = sum((one.freedom * one.between / one.concentration for one, _ in seen), none)
     own = sum((one.freedom * of / one.concentration for one, of in seen), none)
     passing = sum(one.freedom * one.wave.shape[2] for one in (a, b))
-    variance, df = _known(between, own, a.freedom + b.freedom, passing)
+    variance, df = _known(between, own, a.freedom + b.freedom, passing, room)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(scale > 0, np.maximum(between - own, 0.0) / scale, 0.0)
         passes = np.where(own > 0, np.minimum(variance / own, 1.0), 1.0)
     return relative, passes, df
 
 
-def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64]:
+def _known(between: F64, own: F64, freedom: int, passing: int, room: float) -> tuple[F64, F64]:
     """The variance of sums of pods, (K,), and its degrees of freedom.
 
     Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
     the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
     lie near each other may differ all the same: so both together are as sure as they are at 5 %, and beyond
-    that have the tails of the degrees that pods have.
+    that have the tails of the degrees that pods have. These are tested at 4 %, of which alike ones need none.
     """
     freedom = max(freedom, 1)
     alike = (between <= POOLED * own) & (passing > 0)
     both = freedom + passing
-    tails = float(quantile(0.975, both) / quantile(0.975, freedom)) ** 2
+    tails = float(quantile(0.975, both) / quantile(1 - room * 0.025, freedom)) ** 2
     pooled = (freedom * between + passing * own) / both * tails
     return np.where(alike, pooled, between), np.full(len(between), float(freedom))
 

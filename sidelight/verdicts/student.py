@@ -20,6 +20,8 @@ F64 = NDArray[np.float64]
 
 MOST_DF: Final = 1e6
 """More degrees of freedom are counted as so many: the quantiles differ from the normal's by 1e-6."""
+POWER: Final = 0.8
+"""With which chance a change of the size that is called detectable is found."""
 _LEAST_DF: Final = 0.5
 _NODES: Final = 32
 _TINY: Final = 1e-300
@@ -68,6 +70,18 @@ def mixed(weighed: F64, variance: F64, df: F64, alpha: float) -> tuple[float, fl
     ratios = quantile(1 - levels[1] / 2, _FREEDOMS) / quantile(1 - levels[0] / 2, _FREEDOMS)
     freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_FREEDOMS))))
     return float(near), freedom
+
+
+def power_needs(level: float, df: F64, doubted: F64) -> F64:
+    """How many standard errors a change must have to be found with the power.
+
+    What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do (`doubted`):
+    by their mean and variance (Johnson and Welch, 1940), and the one that is seen is taken for their median
+    (Wilson and Hilferty, 1931).
+    """
+    least, mean = quantile(level, df), 1 - 1 / (4 * doubted)
+    needed: F64 = least * mean + NormalDist().inv_cdf(POWER) * np.sqrt(1 + least**2 * (1 - mean**2))
+    return needed * (1 - 2 / (9 * doubted)) ** -1.5
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ def test_blocks_keep_all_that_windows_had() -> None:
 
 def test_a_planted_change_is_in_what_is_drawn() -> None:
     world = World(pods_a=30, pods_b=30, load=0.0, samples=2000.0, change=0.25)
-    a, b = draw(world, np.random.default_rng(1))
+    a, b, _ = draw(world, np.random.default_rng(1))
     assert b.samples.sum() / a.samples.sum() == pytest.approx(1.25, rel=0.02)
     _, found = compared(a, b, **world.how)
     assert found.p[0] < 0.01

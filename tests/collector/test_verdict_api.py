@@ -123,6 +123,9 @@ async def test_no_more_is_tested_than_the_limit_allows() -> None:
         assert found["functions_in_all"] == 5
     with pytest.raises(ValueError, match="max_verdict_rows must be at least 1"):
         QueryLimits(max_verdict_rows=0)
+    with pytest.raises(ValueError, match="max_verdict_ranges must not be negative"):
+        QueryLimits(max_verdict_ranges=-1)
+    assert QueryLimits(max_verdict_ranges=0).max_verdict_ranges == 0
 
 
 async def test_equal_questions_have_equal_answers() -> None:

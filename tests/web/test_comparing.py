@@ -25,7 +25,7 @@ def test_a_service_leads_to_its_comparison_with_the_previous_version(shop: str, 
     page.get_by_role("link", name="Compare with previous version").click()
     expect(page.locator(".verdict")).to_have_text(
         "B takes 45.5 % more CPU time than A "
-        "(95 % interval +31.8 % to +60.8 %; 0.110 → 0.160 seconds per pod-second)."
+        "(95 % interval +31.2 % to +61.6 %; 0.110 → 0.160 seconds per pod-second)."
     )
     given = parse_qs(urlsplit(page.url).query)
     assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])

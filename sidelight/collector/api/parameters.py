@@ -113,6 +113,7 @@ class Parameters:
             least_coverage=self._number("coverage", usual.least_coverage, most=1),
             most_rows=limits.max_verdict_rows,
             most_tested=limits.max_verdict_tests,
+            most_ranges=limits.max_verdict_ranges,
         )
 
     def _conditions(self) -> tuple[Condition, ...]:

@@ -35,6 +35,7 @@ def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
         conditions=tuple(parse(text, check) for text in fail_on),
         most_rows=limits.max_verdict_rows,
         most_tested=limits.max_verdict_tests,
+        most_ranges=limits.max_verdict_ranges,
     )
     judged = partial(verdict, kind=ProfileType.CPU, pick=Pick(), most=limits.default_nodes)
 

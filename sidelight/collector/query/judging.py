@@ -11,6 +11,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.collector.query.before import Before
 from sidelight.collector.query.cells import F64, I64, Cuts
 from sidelight.collector.query.drawing import Drawn, Flags, Pooled
 from sidelight.collector.query.looping import looped
@@ -46,6 +47,7 @@ from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
 from sidelight.verdicts.depths import Depths, depths
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
+from sidelight.verdicts.history import History
 from sidelight.verdicts.lacking import More, more
 from sidelight.verdicts.loops import mentioned
 from sidelight.verdicts.moderation import Usual
@@ -65,7 +67,7 @@ class Judgement:
     `clocked`: all stacks are looked at, so that the kernel's clock tells what they took of the CPU. `other`
     has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
     which functions are one under two names; `requests` are those of each block of both sides, where rates are
-    per request.
+    per request. `earlier`: what came before sides at different times.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Judgement:
         clocked: bool,
         lines: bool,
         requests: tuple[F64, F64] | None = None,
+        earlier: Before | None = None,
     ) -> None:
         self._cuts, self._tree, self._kind, self._wanted = (cuts.a, cuts.b), tree, kind, wanted
         self._paired, self._same_pods = cuts.paired, cuts.same_pods
@@ -104,7 +107,10 @@ class Judgement:
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        self._design = self._designed(watched, (a.seconds(), b.seconds()))
+        # what came before is known of all stacks, and not per request
+        self._earlier = earlier if clocked and requests is None else None
+        told = self._earlier.of(kind) if self._earlier else None
+        self._design = self._designed(watched, (a.seconds(), b.seconds()), told)
         self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
         self._clocked = clocked and all(own.clocked for own in self._cuts)
         self._clock_sides = scaled(cuts.a, of_a, clock=True), scaled(cuts.b, of_b, clock=True)
@@ -168,7 +174,7 @@ class Judgement:
         if len(near):
             table = of.total.take(near)
             sides = table.a, table.b, table.samples_a, table.samples_b
-            p[near] = effects(self._design, *sides, usual=self._total.found.usual).p
+            p[near] = effects(self._design, *sides, family=True, usual=self._total.found.usual).p
         return tree_rejections(of.level, p, level)
 
     def _explanation(self, own: _Family) -> ToldExplanation:
@@ -233,7 +239,8 @@ class Judgement:
         (a, samples_a), (b, samples_b) = (
             (rows.seconds(), float(rows.samples.sum())) for rows in self._other(kind)
         )
-        of = self._designed((self._design.a, self._design.b), (a, b))
+        told = self._earlier.of(kind) if self._earlier else None
+        of = self._designed((self._design.a, self._design.b), (a, b), told)
         refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
         by_clock = self._measured(kind) == "clock"
         found = self._by_clock() if by_clock else self._raw(of, (a, b), (samples_a, samples_b))
@@ -246,7 +253,9 @@ class Judgement:
     def _by_clock(self) -> Effects:
         """The CPU time of all threads as the kernel counts it, which no sampling blurs."""
         cells = self._cuts[0].clock, self._cuts[1].clock
-        return self._raw(self._designed(self._clock_sides, cells), cells, (math.inf, math.inf))
+        told = self._earlier.by_clock() if self._earlier else None
+        of = self._designed(self._clock_sides, cells, told)
+        return self._raw(of, cells, (math.inf, math.inf))
 
     def _of_functions(self, condition: Condition) -> Effect | None:
         """The time of stacks that have (or end with) any function of a condition, each stack once."""
@@ -264,7 +273,8 @@ class Judgement:
         if not any(counted):
             return self._nowhere()
         cells = a.seconds(held), b.seconds(held)
-        return effect(self._unless_refused(self._raw(self._design, cells, counted, of.found.usual)))
+        found = self._raw(self._design, cells, counted, family=True, usual=of.found.usual)
+        return effect(self._unless_refused(found))
 
     def _nowhere(self) -> Effect | None:
         """The effect of what no stack has: none, but of sides that say nothing nothing follows."""
@@ -277,7 +287,9 @@ class Judgement:
         a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
         return a, b
 
-    def _designed(self, watched: tuple[Side, Side], cells: tuple[F64, F64]) -> Design:
+    def _designed(
+        self, watched: tuple[Side, Side], cells: tuple[F64, F64], earlier: History | None = None
+    ) -> Design:
         wanted = self._wanted
         return design(
             *watched,
@@ -288,6 +300,7 @@ class Judgement:
             alpha=wanted.alpha,
             look=wanted.look,
             detect=wanted.detect,
+            before=earlier,
         )
 
     def _one(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
@@ -295,10 +308,16 @@ class Judgement:
         return self._unless_refused(self._raw(of, cells, samples))
 
     def _raw(
-        self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float], usual: Usual = ALONE
+        self,
+        of: Design,
+        cells: tuple[F64, F64],
+        samples: tuple[float, float],
+        *,
+        family: bool = False,
+        usual: Usual = ALONE,
     ) -> Effects:
         a, b = (own[None] for own in cells)
-        return effects(of, a, b, *(np.array([count]) for count in samples), usual=usual)
+        return effects(of, a, b, *(np.array([count]) for count in samples), family=family, usual=usual)
 
     def _unless_refused(self, found: Effects) -> Effects:
         if not self._refused and self._blind and self._design.a.whole > 0 and self._design.b.whole > 0:
@@ -390,6 +409,7 @@ class Judgement:
                 for variance, counted in counting
             ],
             "measured": self._measured(self._kind),
+            "earlier": len(of.before.rates) if of.before else 0,
         }
 
 

@@ -16,6 +16,7 @@ class QueryLimits:
     max_verdict_rows: most samples (rows of stacks in windows) that a verdict reads window by window; beyond
     it hours are taken, where windows are added up by the hour.
     max_verdict_tests: most functions, and most nodes of the tree, that a verdict tests.
+    max_verdict_ranges: most ranges before the sides that a verdict at different times looks at; 0 for none.
     max_export_frames: most frames of all stacks of an export together.
     timeout_seconds: after which a query is given up.
     running: queries worked on at once; waiting: queries that may wait for a place.
@@ -32,6 +33,7 @@ class QueryLimits:
     max_cells: int = 100_000
     max_verdict_rows: int = 5_000_000
     max_verdict_tests: int = 10_000
+    max_verdict_ranges: int = 72
     max_export_frames: int = 10_000_000
     timeout_seconds: float = 30
     running: int = 4
@@ -47,5 +49,6 @@ class QueryLimits:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:
             raise ValueError("timeout_seconds and max_range_days must be above zero")
-        if min(self.waiting, self.cache_bytes, self.answer_bytes) < 0:
-            raise ValueError("waiting, cache_bytes and answer_bytes must not be negative")
+        for name in ("waiting", "cache_bytes", "answer_bytes", "max_verdict_ranges"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")

@@ -17,6 +17,7 @@ from sidelight.collector.times import SECOND_NS
 from sidelight.verdicts.cells import Side
 from sidelight.verdicts.checks import LEAST_COVERAGE, Taken
 from sidelight.verdicts.conditions import Condition
+from sidelight.verdicts.history import MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Wanted:
     functions that are listed.
     requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
     is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
-    that are tested. conditions: to be judged.
+    that are tested; most_ranges: of what came before sides at different times. conditions: to be judged.
     """
 
     detect: float = 0.05
@@ -41,6 +42,7 @@ class Wanted:
     least_coverage: float = LEAST_COVERAGE
     most_rows: int = 5_000_000
     most_tested: int = 10_000
+    most_ranges: int = MOST
 
 
 def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:

@@ -143,6 +143,7 @@ class Method(TypedDict):
     rounds: int
     over_dispersion: list[float | None]
     measured: str
+    earlier: int
 
 
 class ToldMore(TypedDict):

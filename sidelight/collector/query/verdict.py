@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sidelight.collector.columns import same
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
+from sidelight.collector.query.before import Before, before
 from sidelight.collector.query.cells import F64, Cuts, choose_apart, counted, cut
 from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks, repainted
 from sidelight.collector.query.frames import Weights, weigh
@@ -37,10 +38,11 @@ class VerdictAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Both sides of a comparison: their windows, cut, and the samples of each cell."""
+    """Both sides of a comparison: their windows, cut, the samples of each cell, and what came before."""
 
     cuts: Cuts
     samples: Sequence[pa.Table]
+    earlier: Before | None
 
     @property
     def chosen(self) -> list[Windows]:
@@ -50,7 +52,9 @@ class Compared:
 def compared(reading: Reading, sides: Sequence[Question], wanted: Wanted) -> Compared:
     """Both sides, with what they took by cell and stack."""
     cuts = cut(sides, choose_apart(reading, sides, wanted.most_rows))
-    return Compared(cuts, [counted(reading, own) for own in (cuts.a, cuts.b)])
+    samples = [counted(reading, own) for own in (cuts.a, cuts.b)]
+    earlier = before(reading, sides, cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
+    return Compared(cuts, samples, earlier)
 
 
 def verdict(
@@ -130,6 +134,7 @@ def judge(
         clocked=pick.all,
         lines=lines,
         requests=requests,
+        earlier=both.earlier,
     )
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed(), judgement.renamed

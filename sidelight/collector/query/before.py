@@ -1,0 +1,115 @@
+"""What came before the sides of a comparison at different times: how ranges as long as they differ by
+themselves (`sidelight.verdicts.history`).
+
+The earlier side's own selector is looked at in the ranges before it, back to back. Only the windows' own
+numbers are read, by the hour where ranges have whole hours, and no stacks; `most` ranges, and fewer where
+windows have to be read one by one and that is more than `most_rows` of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidelight.collector.columns import one, sum_of
+from sidelight.collector.query.cells import F64, I64, Cut, Cuts, floats, whole
+from sidelight.collector.query.frames import STATES_OF
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.watched import processes, watched_and_time
+from sidelight.collector.query.windows import Question, choose
+from sidelight.collector.store.tables import DAY_NS, HOUR_NS
+from sidelight.collector.times import SECOND_NS
+from sidelight.stacks.counts import ProfileType
+from sidelight.verdicts.history import FEWEST, History
+
+LEAST: Final = 0.2
+"""Of a range in which less than this part of the usual pod-seconds was watched nothing is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Ranges of `seconds` each that came before, the latest first: how long was watched (pod-seconds) and
+    sampled of each type, how long pods were there, and what they took by the kernel's clock (each (N,)).
+
+    `apart`: how many ranges lie between the beginnings of both sides.
+    """
+
+    seconds: float
+    apart: float
+    watched: F64
+    sampled: Mapping[ProfileType, F64]
+    alive: F64
+    clock: F64
+
+    def of(self, kind: ProfileType) -> History:
+        """What samples of a type tell."""
+        return self._history(self.sampled[kind], self.watched)
+
+    def by_clock(self) -> History:
+        """What the kernel's clock tells."""
+        return self._history(self.clock, self.alive)
+
+    def _history(self, taken: F64, time: F64) -> History:
+        told = (taken > 0) & (time > 0)
+        if told.any():
+            told &= time >= LEAST * np.median(time[told])
+        at = np.flatnonzero(told)
+        day = DAY_NS / SECOND_NS / self.seconds
+        rates = np.asarray(taken[at] / time[at], np.float64)
+        return History(rates, (-1.0 - at).astype(np.float64), self.apart, day)
+
+
+def before(
+    reading: Reading, sides: Sequence[Question], cuts: Cuts, *, most: int, most_rows: int
+) -> Before | None:
+    """What came before the earlier side; None for sides of the same time, and where nothing is to be had."""
+    if cuts.paired == "time" or not (len(cuts.a.windows.table) and len(cuts.b.windows.table)):
+        return None
+    starts, lengths = zip(*(_span(own) for own in (cuts.a, cuts.b)), strict=True)
+    side = sides[0] if starts[0] <= starts[1] else sides[1]
+    first, length = min(starts), min(lengths)
+    if length >= HOUR_NS:
+        first, length = first // HOUR_NS * HOUR_NS, length // HOUR_NS * HOUR_NS
+    count = most
+    while count >= FEWEST:
+        from_ns = max(first - count * length, 0)
+        refs = reading.segments(from_ns, first)
+        if not length % HOUR_NS or sum(ref.rows for ref in refs) <= most_rows:
+            question = Question(side.selector, from_ns, first)
+            return _read(reading, question, length, count, abs(starts[1] - starts[0]))
+        count //= 2
+    return None
+
+
+def _read(reading: Reading, question: Question, length: int, count: int, between: int) -> Before:
+    chosen = choose(reading, question, stacks=False, step_ns=length)
+    table, watched = chosen.table, processes(chosen.watched)
+    if length % HOUR_NS:
+        # hours say nothing of what is shorter
+        table, watched = (rows.filter(pc.is_null(one(rows["group"]))) for rows in (table, watched))
+
+    def ranges(rows: pa.Table) -> I64:
+        return np.clip((question.until_ns - 1 - whole(rows["ts"])) // length, 0, count - 1)
+
+    at, period = ranges(table), floats(table["period_ns"]) / SECOND_NS
+    sampled = {
+        kind: np.bincount(at, floats(sum_of(table, states)) * period, count).astype(np.float64)
+        for kind, states in STATES_OF.items()
+    }
+    where = ranges(watched)
+    clock = np.bincount(where, floats(watched["target_cpu_ns"]), count).astype(np.float64) / SECOND_NS
+    seconds, alive = np.zeros((2, count))
+    for first, covered, ns in watched_and_time(watched.append_column("range", pa.array(where)), "range"):
+        seconds[where[first]] += covered
+        alive[where[first]] += ns / SECOND_NS
+    return Before(length / SECOND_NS, max(between / length, 1.0), seconds, sampled, alive, clock)
+
+
+def _span(own: Cut) -> tuple[int, int]:
+    """When the first block of a side began and how long all of them are (ns)."""
+    return own.start_ns, round(own.side.seconds * SECOND_NS) * own.side.watched.shape[1]

@@ -1,0 +1,154 @@
+"""Sides at different times are judged by how ranges before them differed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidelight.collector.query.before import before
+from sidelight.collector.query.cells import choose_apart, cut
+from sidelight.collector.query.picking import ALL, Pick
+from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.sides import Wanted
+from sidelight.collector.query.told import Verdict
+from sidelight.collector.query.verdict import verdict
+from sidelight.collector.store.objects import ObjectStore
+from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.window import Window
+from sidelight.verdicts.conditions import parse
+from tests.collector.storing import asked, question, stored
+from tests.collector.test_query_blocks import compacted
+from tests.collector.test_verdict import functions, shop
+
+CPU, WALL = ProfileType.CPU, ProfileType.WALL
+MINUTE = 60
+RANGE = 16 * MINUTE
+"""The sides' length; the first window of the store is at 0."""
+
+
+def running(
+    ranges: int, *, taken: float = 12.0, differ: float = 0.01, last: float = 1.0, **how: Any
+) -> Iterator[Window]:
+    """A service of three pods in so many ranges, whose load differs from range to range by so much; in the
+    last it takes `last` times as much."""
+    luck = random.Random(repr((ranges, differ)))
+    for number in range(ranges):
+        load = luck.gauss(1, differ) * (last if number == ranges - 1 else 1.0)
+        made = shop("1", luck, pods=3, at=number * RANGE, minutes=16, busy=load)
+        for one in made:
+            ns = round(taken * load * luck.gauss(1, 0.005) * 1e9)
+            yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
+
+
+def said(
+    store: ObjectStore, ranges: int, kind: ProfileType = CPU, pick: Pick = ALL, **wanted: Any
+) -> Verdict:
+    """The verdict on the last range against the one before it."""
+    ends = [(at * RANGE, (at + 1) * RANGE) for at in (ranges - 2, ranges - 1)]
+    sides = [question('{service="shop"}', start=start, end=end) for start, end in ends]
+    return asked(
+        store, lambda reading: verdict(reading, sides, kind, pick=pick, wanted=Wanted(**wanted), most=50_000)
+    )["verdict"]
+
+
+@pytest.fixture(scope="module")
+def steady() -> ObjectStore:
+    """A day's quarter whose ranges hardly differ, but for the last, which takes 15 % more."""
+    return stored(running(24, last=1.15))
+
+
+def test_a_change_between_ranges_that_never_differed_so_is_found(steady: ObjectStore) -> None:
+    known, guessed = said(steady, 24), said(steady, 24, most_ranges=0)
+    assert (known["method"]["earlier"], guessed["method"]["earlier"]) == (22, 0)
+    assert known["direction"] == "more"
+    assert known["rate"]["relative"] == pytest.approx(0.15, abs=0.03)
+    assert functions(known)["render"] == "more"
+
+
+def test_the_same_change_where_ranges_differ_as_much_is_not_although_within_them_nothing_shows_it() -> None:
+    store = stored(running(24, differ=0.15, last=1.15))
+    known, guessed = said(store, 24), said(store, 24, most_ranges=0)
+    assert known["method"]["earlier"] == 22
+    assert known["direction"] == "unclear"
+    assert guessed["direction"] in ("more", "less")
+
+
+def test_samples_and_other_types_know_their_own_past(steady: ObjectStore) -> None:
+    conditions = tuple(parse(text) for text in ("wall>+3%", "cpu>+3%"))
+    found = said(steady, 24, WALL, conditions=conditions)
+    assert found["method"]["earlier"] == 22
+    assert [one["state"] for one in found["conditions"]] == ["fine", "regressed"]
+
+
+def test_a_part_of_the_stacks_and_rates_per_request_have_no_past(steady: ObjectStore) -> None:
+    assert said(steady, 24, pick=Pick(function="render"))["method"]["earlier"] == 0
+    assert said(steady, 24, requests=(1000.0, 1000.0))["method"]["earlier"] == 0
+
+
+@pytest.mark.parametrize(("ranges", "earlier"), [(9, 0), (10, 8)])
+def test_too_few_ranges_before_say_nothing(ranges: int, earlier: int) -> None:
+    assert said(stored(running(ranges)), ranges)["method"]["earlier"] == earlier
+
+
+def test_only_as_many_ranges_are_looked_at_as_may_be(steady: ObjectStore) -> None:
+    assert said(steady, 24, most_ranges=12)["method"]["earlier"] == 12
+    assert said(steady, 24, most_ranges=7)["method"]["earlier"] == 0
+
+
+def test_sides_of_the_same_time_have_no_past() -> None:
+    windows = list(running(12))
+    other = [replace(one, labels=type(one.labels)({**one.labels, "version": "2"})) for one in windows]
+    store = stored(windows, [replace(one, id=f"x{one.id[1:]}") for one in other])
+    start, end = 11 * RANGE, 12 * RANGE
+    sides = [question(f'{{version="{name}"}}', start=start, end=end) for name in "12"]
+    found = asked(store, lambda reading: verdict(reading, sides, CPU, pick=ALL, wanted=Wanted(), most=50_000))
+    assert found["verdict"]["method"]["paired"] == "time"
+    assert found["verdict"]["method"]["earlier"] == 0
+
+
+def test_whole_hours_are_read_where_windows_were_added_up() -> None:
+    """Ranges of an hour have hours for their past, also where windows are not kept one by one any longer."""
+    luck = random.Random(5)
+    hours = 12
+    windows = [
+        one
+        for hour in range(hours)
+        for one in shop("1", luck, pods=2, at=1800 + hour * 3600, minutes=60, busy=luck.gauss(1, 0.02))
+    ]
+    store = stored(windows)
+    sides = [
+        question('{service="shop"}', start=1800 + at * 3600, end=1800 + (at + 1) * 3600)
+        for at in (hours - 2, hours - 1)
+    ]
+
+    def found(of: ObjectStore) -> Verdict:
+        ask = asked(of, lambda reading: verdict(reading, sides, CPU, pick=ALL, wanted=Wanted(), most=50_000))
+        return ask["verdict"]
+
+    one_by_one, by_hour = found(store), found(compacted(store))
+    assert one_by_one["method"]["earlier"] == by_hour["method"]["earlier"] == hours - 2
+    assert by_hour["rate"]["detectable"] == pytest.approx(one_by_one["rate"]["detectable"], rel=1e-6)
+
+
+def test_windows_are_read_one_by_one_no_farther_back_than_that_is_bounded() -> None:
+    store = compacted(stored(running(24)))
+    ends = [(at * RANGE, (at + 1) * RANGE) for at in (22, 23)]
+    sides = [question(start=start, end=end) for start, end in ends]
+
+    def ranges(reading: Reading, most_rows: int) -> int:
+        cuts = cut(sides, choose_apart(reading, sides, 10**9))
+        found = before(reading, sides, cuts, most=22, most_rows=most_rows)
+        return len(found.watched) if found else 0
+
+    def rows(reading: Reading, back: int) -> int:
+        start = sides[0].from_ns
+        return sum(ref.rows for ref in reading.segments(start - back * RANGE * 10**9, start))
+
+    every, half = (asked(store, lambda reading, back=back: rows(reading, back)) for back in (22, 11))
+    assert every >= half > 0
+    assert asked(store, lambda reading: ranges(reading, every)) == 22
+    assert asked(store, lambda reading: ranges(reading, half - 1)) == 0
