@@ -171,6 +171,8 @@ def method(verdict: Verdict) -> str:
         parts.append(paired[told["paired"]])
     if told.get("same_pods"):
         parts.append("the same pods on both sides")
+    if earlier := told.get("earlier"):
+        parts.append(f"load as it differed between the {earlier:,} ranges before")
     if told.get("bootstrap") and told.get("rounds"):
         parts.append(f"{told['rounds']:,} bootstrap rounds over {told['bootstrap']}")
     if scatter := [value for value in told.get("over_dispersion") or () if value is not None]:

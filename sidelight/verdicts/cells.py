@@ -132,7 +132,8 @@ def design(
         # what passes in each pod by itself is among it, and is counted where it is seen
         own = sum(_own(side, cells) for side, cells in zip((a, b), rows, strict=True))
         found = replace(found, known=replace(found.known, variance=max(found.known.variance - own, 0.0)))
-    return Design(a, b, same_time, other_days, same_pods, found, level, detect, known)
+    told = known if found.known else None
+    return Design(a, b, same_time, other_days, same_pods, found, level, detect, told)
 
 
 def spent(alpha: float, look: int) -> float:

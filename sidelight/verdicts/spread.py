@@ -435,7 +435,7 @@ def _known(between: F64, own: F64, freedom: int, passing: int, room: float) -> t
     Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
     the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
     lie near each other may differ all the same: so both together are as sure as they are at 5 %, and beyond
-    that have the tails of the degrees that pods have. These are tested at 4 %, of which alike ones need none.
+    that have the tails of the degrees that pods have. Alike ones do not need the `room` that tests leave.
     """
     freedom = max(freedom, 1)
     alike = (between <= POOLED * own) & (passing > 0)

@@ -106,12 +106,14 @@ def test_what_came_before_makes_sides_at_different_times_sure_of_themselves() ->
     assert steady.detectable[0] < alone.detectable[0]
 
 
-def test_sides_of_the_same_time_and_too_little_history_ask_nothing_of_it() -> None:
+def test_sides_of_the_same_time_or_of_one_block_and_too_little_history_ask_nothing_of_it() -> None:
     a, b = pods(1, 4), pods(2, 4)
     long, short = past(course(9, 0.0, 48)[0]), past(course(9, 0.0, FEWEST - 1)[0])
     assert design(even(4), even(4), a[0], b[0], same_time=True, before=long).before is None
     assert design(even(4), even(4), a[0], b[0], before=short).before is None
     assert design(even(4), even(4), a[0], b[0], before=long).before is long
+    brief = [one[0].sum(1, keepdims=True) for one in (a, b)]
+    assert design(even(4, 1), even(4, 1), *brief, before=long).before is None
 
 
 def test_a_function_that_varies_more_than_the_whole_is_less_sure() -> None:
