@@ -106,7 +106,7 @@ def effects(
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
     room = 1.0 if akin or family else ROOM
-    alone_a, alone_b, both = _spread(design, one, two, room)
+    alone_a, alone_b, both = _spread(design, one, two)
     floor = counting_a + counting_b
     mean = (one.rate + two.rate) / 2
     if akin:
@@ -292,7 +292,7 @@ def _between(row: F64, freedom: int) -> F64:
     return between
 
 
-def _spread(design: Design, a: _Errors, b: _Errors, room: float) -> tuple[F64, F64, _Spread]:
+def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
     """The variance of A's rate, of B's, and the spread of their difference with what is paired taken
     together."""
     sides = (a, b)
@@ -303,7 +303,7 @@ def _spread(design: Design, a: _Errors, b: _Errors, room: float) -> tuple[F64, F
     shared = [
         _shared(design, one.wave.sum(1), one, of, one.rate) for one, of in zip(sides, squares, strict=True)
     ]
-    for_good, passes, df = _lasting(a, b, inside, room)
+    for_good, passes, df = _lasting(a, b, inside)
     lasting = [for_good * one.part for one in sides]
     mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
     alone = [own + time for own, time in zip(mine, shared, strict=True)]
@@ -311,7 +311,7 @@ def _spread(design: Design, a: _Errors, b: _Errors, room: float) -> tuple[F64, F
     part = _part(*(mine if design.same_time else alone))
     lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
     if design.same_pods:
-        variance, lasts, df = _same_pods(design, a, b, inside, room)
+        variance, lasts, df = _same_pods(design, a, b, inside)
     if design.same_time:
         shared = [_difference(design, a, b, squares)]
     times = zip((b, a), reversed(shared), strict=False)
@@ -322,9 +322,7 @@ def _spread(design: Design, a: _Errors, b: _Errors, room: float) -> tuple[F64, F
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
 
 
-def _same_pods(
-    design: Design, a: _Errors, b: _Errors, inside: Sequence[F64], room: float
-) -> tuple[F64, F64, F64]:
+def _same_pods(design: Design, a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
     """The variance of the difference of the same pods, how much of it lasts, and its degrees of freedom."""
     like_a, like_b = _alike(a, b)
     if design.same_time:
@@ -332,7 +330,7 @@ def _same_pods(
     else:
         own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
     between = _between(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
-    variance, df = _known(between, own, b.freedom, b.freedom * waves, room)
+    variance, df = _known(between, own, b.freedom, b.freedom * waves)
     return variance, np.maximum(between - own, 0.0), df
 
 
@@ -409,7 +407,7 @@ def _shared(design: Design, series: F64, one: _Errors, squares: F64, rate: F64) 
     return np.maximum(shared, 0.0)
 
 
-def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64], room: float) -> tuple[F64, F64, F64]:
+def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
     """How much pods differ for good: the variance of one pod relative to its rate squared, (K,); what passes
     in them, in parts of what was seen of it; and the degrees of freedom of both together.
 
@@ -422,25 +420,25 @@ def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64], room: float) -> tupl
     between = sum((one.freedom * one.between / one.concentration for one, _ in seen), none)
     own = sum((one.freedom * of / one.concentration for one, of in seen), none)
     passing = sum(one.freedom * one.wave.shape[2] for one in (a, b))
-    variance, df = _known(between, own, a.freedom + b.freedom, passing, room)
+    variance, df = _known(between, own, a.freedom + b.freedom, passing)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(scale > 0, np.maximum(between - own, 0.0) / scale, 0.0)
         passes = np.where(own > 0, np.minimum(variance / own, 1.0), 1.0)
     return relative, passes, df
 
 
-def _known(between: F64, own: F64, freedom: int, passing: int, room: float) -> tuple[F64, F64]:
+def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64]:
     """The variance of sums of pods, (K,), and its degrees of freedom.
 
     Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
     the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
     lie near each other may differ all the same: so both together are as sure as they are at 5 %, and beyond
-    that have the tails of the degrees that pods have. Alike ones do not need the `room` that tests leave.
+    that have the tails of the degrees that pods have.
     """
     freedom = max(freedom, 1)
     alike = (between <= POOLED * own) & (passing > 0)
     both = freedom + passing
-    tails = float(quantile(0.975, both) / quantile(1 - room * 0.025, freedom)) ** 2
+    tails = float(quantile(0.975, both) / quantile(0.975, freedom)) ** 2
     pooled = (freedom * between + passing * own) / both * tails
     return np.where(alike, pooled, between), np.full(len(between), float(freedom))
 
