@@ -30,14 +30,15 @@ MOST: Final = 72
 _TIMES: Final = 10
 _SHORTEST: Final = 0.2
 _LONGEST: Final = 3.0
-_SHORTER: Final = 0.3
+SHORTER: Final = 0.3
 """Slow load is taken to be a little rarer than fast: by this power of its correlation time."""
 _ALONE: Final = np.array([0.0, 0.5, 0.9])
 """What part of the variance that is not the day's no two ranges may share."""
 _DAILY: Final = np.array([0.0, 0.5, 0.9, 0.98, 0.996])
 """What part of the variance may be the day's."""
-_TWICE_DAILY: Final = 0.1
-_LEAST_OF_DAY: Final = 0.9
+TWICE_DAILY: Final = 0.1
+"""What part of the day comes twice a day: there is a noon, or two shifts."""
+LEAST_OF_DAY: Final = 0.9
 """What is shorter than this part of a day shows no more of it than load that changes slowly would."""
 
 
@@ -65,7 +66,7 @@ class History:
         logs = np.log(self.rates)
         logs = logs - logs.mean()
         freedom = len(logs) - 1
-        daily = _DAILY if np.ptp(self.starts) + 1 >= _LEAST_OF_DAY * self.day else _DAILY[:1]
+        daily = _DAILY if np.ptp(self.starts) + 1 >= LEAST_OF_DAY * self.day else _DAILY[:1]
         grid = np.meshgrid(
             np.geomspace(_SHORTEST, _LONGEST * (float(np.ptp(self.starts)) + 1), _TIMES), _ALONE, daily
         )
@@ -82,7 +83,7 @@ class History:
             for left, at in ((both[:, 0], 0), (both[:, 0], 1), (both[:, 1], 1))
         )
         scale = np.maximum(square - cross**2 / ones, np.finfo(float).tiny)
-        likely = -_SHORTER * np.log(times) - 0.5 * (
+        likely = -SHORTER * np.log(times) - 0.5 * (
             np.linalg.slogdet(inside)[1] + np.log(ones) + freedom * np.log(scale)
         )
         weighed = np.exp(likely - likely.max())
@@ -105,9 +106,9 @@ def _shared(lag: F64, times: F64, alone: F64, daily: F64, day: float) -> tuple[F
     apart = np.exp(-np.maximum(away - 1, 0.0) * rate) * (forgets / rate) ** 2 / same
     slow = np.where(itself, 1.0, (1 - alone) * apart)
     once, twice = np.sinc(1 / day) ** 2, np.sinc(2 / day) ** 2
-    again = (1 - _TWICE_DAILY) * once * np.cos(2 * np.pi * away / day)
-    again = again + _TWICE_DAILY * twice * np.cos(4 * np.pi * away / day)
-    whole = (1 - _TWICE_DAILY) * once + _TWICE_DAILY * twice
+    again = (1 - TWICE_DAILY) * once * np.cos(2 * np.pi * away / day)
+    again = again + TWICE_DAILY * twice * np.cos(4 * np.pi * away / day)
+    whole = (1 - TWICE_DAILY) * once + TWICE_DAILY * twice
     # ranges of whole days hold nothing of it
     known = whole > 1e-6
     return (1 - daily * known) * slow, daily * known * again / max(whole, 1e-6)

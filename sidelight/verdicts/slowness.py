@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.history import History
+from sidelight.verdicts.history import LEAST_OF_DAY, SHORTER, TWICE_DAILY, History
 from sidelight.verdicts.student import mixed, quantile
 
 F64 = NDArray[np.float64]
@@ -37,14 +37,8 @@ FREQUENCIES: Final = 8
 """Of higher ones sampling noise has most, and they are farther from what is asked."""
 _TIMES: Final = 16
 _LONGEST: Final = 3.0
-_SHORTER: Final = 0.3
-"""Slow load is taken to be a little rarer than fast: by this power of its correlation time."""
 _DAILY: Final = np.array([0.0, 0.5, 0.8, 0.95])
 """What part of the variance of load may be the day's."""
-_TWICE_DAILY: Final = 0.1
-"""What part of the day comes twice a day: there is a noon, or two shifts."""
-_LEAST_OF_DAY: Final = 0.9
-"""A shorter part of a day shows no more of it than load that changes slowly would."""
 _AGAIN: Final = 0.7
 """A mixture's tails say less of how its interval scatters than a Student's t would: so many of its degrees.
 By simulation (`bench/verdicts`): with it what is called detectable is found in four of five comparisons."""
@@ -112,11 +106,11 @@ def passing(
         none = tuple(np.zeros(count) for count in counts)
         return Passing(tuple(waves), none, 1.0, 0.0)
     longest = max(len(one) * each for one, each in zip(series, seconds, strict=True))
-    daily = _DAILY if day is not None and longest >= _LEAST_OF_DAY * day else _DAILY[:1]
+    daily = _DAILY if day is not None and longest >= LEAST_OF_DAY * day else _DAILY[:1]
     grid = np.meshgrid(np.geomspace(min(seconds) / 10, _LONGEST * longest, _TIMES), daily)
     times, parts = (axis.ravel() for axis in grid)
     loads = [Load(times / each, parts, (day or DAY) / each) for each in seconds]
-    weighed, variances = _weighed(series, waves, loads, -_SHORTER * np.log(times))
+    weighed, variances = _weighed(series, waves, loads, -SHORTER * np.log(times))
     middle, part = np.exp(weighed @ np.log(times)), weighed @ parts
     turned = [
         _turned(wave, Load(np.array([middle / each]), np.array([part]), (day or DAY) / each))
@@ -158,7 +152,7 @@ class Load:
         forgets = -np.expm1(-rate)
         same = 2 * (rate - forgets) / rate**2
         apart = np.exp(-np.maximum(lag - 1, 0) * rate) * (forgets / rate) ** 2
-        daily = (1 - _TWICE_DAILY) * _again(lag, self.day) + _TWICE_DAILY * _again(lag, self.day / 2)
+        daily = (1 - TWICE_DAILY) * _again(lag, self.day) + TWICE_DAILY * _again(lag, self.day / 2)
         part = self.daily[:, None, None]
         return (1 - part) * np.where(lag == 0, same, apart), part * daily
 
