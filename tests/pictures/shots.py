@@ -29,6 +29,8 @@ RATE = 80
 START_SECONDS = 120.0
 WINDOW_SECONDS = 2
 GRAPH = ".panel"
+UNDERWAY = ".waiting, .trouble, [aria-busy=true], .flame canvas:not([data-drawn])"
+"""What is on a page whose answers have not all come, or are not drawn yet."""
 
 
 def _nothing(_: Page) -> None:
@@ -123,10 +125,11 @@ def _photograph(browser: Browser, shot: Shot, url: str, theme: str, path: Path) 
 
 
 def _settled(page: Page) -> None:
-    """Until nothing is loading and what was drawn has been painted."""
+    """Until what was asked for is there, nothing is under way and what was drawn has been painted."""
     page.wait_for_load_state("networkidle")
     page.locator("main h1").first.wait_for()
-    eventually("all is there", lambda: page.evaluate("!document.querySelector('.loading, [aria-busy=true]')"))
+    page.locator("main .answer").first.wait_for()
+    eventually("all is there", lambda: page.evaluate(f"!document.querySelector('{UNDERWAY}')"))
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

@@ -96,7 +96,7 @@ def test_the_checks_say_by_what_the_whole_was_measured(shop: str, open_page: Ope
     expect(summary).to_have_text("Nothing speaks against comparing them; not known: load")
     summary.click()
     expect(checks(page).locator("dd").last).to_have_text(
-        "the whole by the kernel's clock; call paths in samples, which add up to 120 ms/s → 180 ms/s"
+        "the whole by the kernel's clock; samples of call paths add up to 120 ms/s → 180 ms/s"
     )
 
 

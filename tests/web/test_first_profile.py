@@ -71,7 +71,7 @@ def test_a_reader_without_a_token_is_told_the_way_in(tmp_path: Path, serve: Serv
     tokens = tmp_path / "tokens"
     tokens.write_text("secret\n")
     page = open_page(f"{serve('--read-tokens-file', str(tokens)).url}/s/shop", expected="401")
-    expect(page.get_by_role("alert")).to_contain_text("open these pages through the proxy that signs you in")
+    expect(page.get_by_role("alert")).to_contain_text("a proxy that adds one or signs you in")
 
 
 def test_on_a_phone_the_numbers_never_cover_the_graph(shop: str, open_page: Open) -> None:

@@ -167,7 +167,7 @@ def test_a_proxy_that_brings_the_token_is_the_way_in(tmp_path: Path, serve: Serv
     assert boxes(page)
     page = open_page(f"{running.url}/services", expected="401")
     expect(page.get_by_role("alert")).to_contain_text("only to readers with a token")
-    expect(page.get_by_role("alert")).to_contain_text("through the proxy that signs you in")
+    expect(page.get_by_role("alert")).to_contain_text("a proxy that adds one or signs you in")
 
 
 def test_every_answer_names_the_build_that_the_page_carries(shop: str) -> None:

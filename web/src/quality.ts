@@ -21,7 +21,7 @@ const MODES: Record<string, Omit<Remark, "text">> = {
   gil: { why: "At most the thread that held the GIL was stopped while stacks were read, so no stack could change." },
   blocking: { why: "Every thread was stopped while stacks were read, so no stack could change." },
   nonblocking: { why: "Nothing was stopped while stacks were read: a stack may mix frames of different moments, and nothing tells which ones do.", doubt: true },
-  command: { why: "py-spy record ran once per window, because the sampler's extension was missing or by choice: gaps between windows, waiting threads not recorded, time lost not counted.", doubt: true },
+  command: { why: "py-spy record ran once per window, without the sampler's extension: gaps between windows, waiting threads not recorded, time lost not counted.", doubt: true },
 };
 
 const MARKS: Record<string, string> = { nonblocking: ": stacks may be wrong", command: ": fallback" };
@@ -61,7 +61,7 @@ function ticks({ periods_us: periods = [], quality: { reduced } }: Watched): Rem
   const asked = periods.length > 0 ? [{ text: rates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
   if (reduced.length === 0) return asked;
   const reasons = reduced.map((word) => REASONS[word] ?? word).join(", ");
-  return [...asked, { text: `fewer ticks than asked for (${reasons})`, why: "The sidecar lowered its rate or left windows out, to keep its budget or because it was told to: what was sampled is right, and there is less of it." }];
+  return [...asked, { text: `fewer ticks than asked for (${reasons})`, why: "The sidecar lowered its rate or left windows out: what was sampled is right, and there is less of it." }];
 }
 
 export function coverage({ coverage: part }: Pick<Quality, "coverage">): Remark {

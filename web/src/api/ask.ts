@@ -54,10 +54,11 @@ const unreachable = () => (navigator.onLine
   ? new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.")
   : new Failure("offline", "This browser is offline.", "The page goes on by itself when the network is back."));
 
-export async function failureOf(response: Response): Promise<Failure> {
+/** What the collector said of what it refused; without a token, `refused` says who is let in. */
+export async function failureOf(response: Response, refused = "This collector shows profiles only to readers with a token."): Promise<Failure> {
   if (response.status === 401) {
-    return new Failure("unauthorized", "This collector shows profiles only to readers with a token.",
-      "A browser sends no token by itself: open these pages through the proxy that signs you in. The page on operations says how to set one up.");
+    return new Failure("unauthorized", refused,
+      "A browser sends none by itself: use sidelight's commands with --token-file, or a proxy that adds one or signs you in. The page on operations says how to set one up.");
   }
   const wait = retryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
   const text = await response.text().catch(() => "");

@@ -82,11 +82,7 @@ export async function send<Answer>(method: "POST" | "DELETE", url: string, body?
   } catch {
     throw new Failure("unreachable", "The collector does not answer.", "Nothing was changed, or it cannot be told: look again when it does.");
   }
-  if (response.status === 401) {
-    throw new Failure("unauthorized", "Only those with a token may start and end captures here.",
-      "A browser sends none by itself: use sidelight capture --token-file, or a proxy that adds one (or signs you in, without --capture-tokens-file).");
-  }
-  if (!response.ok) throw await failureOf(response);
+  if (!response.ok) throw await failureOf(response, "Only those with a token may start and end captures here.");
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
 

@@ -10,7 +10,7 @@ import { onPage, type Place } from "../url.ts";
 import { Facts, Link } from "./basics.tsx";
 import { rateWords } from "./changes.tsx";
 
-const NONE = "This answer has no verdict. What is coloured is beyond counting noise, which is less than what pods and times differ by anyway.";
+const NONE = "This answer has no verdict. Colours are beyond counting noise, which is less than what pods and times differ by anyway.";
 
 /**
  * What differs, in the collector's own words: then the call paths it comes from, and what became of depth, idle
@@ -107,7 +107,7 @@ export function Checks({ verdict: { checks, direction, sampled, method: { measur
       )}
       <details class="numbers checks">
         <summary>Nothing {doubts.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
-        <Facts of={[...rest.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; call paths in samples, which add up to ${rateWords(sampled.a, unit)} → ${rateWords(sampled.b, unit)}` : "in samples"], ...(earlier ? [["before", `${earlier} ranges tell how far load makes such sides differ`] as const] : [])]} />
+        <Facts of={[...rest.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${rateWords(sampled.a, unit)} → ${rateWords(sampled.b, unit)}` : "in samples"], ...(earlier ? [["before", `${earlier} ranges tell how far load makes such sides differ`] as const] : [])]} />
       </details>
     </>
   );
