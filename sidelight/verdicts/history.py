@@ -76,22 +76,34 @@ class History:
         )
         slow, again = _shared(lags, times, alone, part, self.day)
         inside = np.ascontiguousarray((slow + again).T)[:, where.reshape(len(logs), len(logs))]
-        both = np.stack([np.ones_like(logs), logs], axis=1)
-        solved = np.linalg.solve(inside, both)
-        ones, cross, square = (
-            np.einsum("n,gn->g", left, solved[:, :, at])
-            for left, at in ((both[:, 0], 0), (both[:, 0], 1), (both[:, 1], 1))
-        )
-        scale = np.maximum(square - cross**2 / ones, np.finfo(float).tiny)
-        likely = -SHORTER * np.log(times) - 0.5 * (
-            np.linalg.slogdet(inside)[1] + np.log(ones) + freedom * np.log(scale)
-        )
+        ones, scale, determinant = _likelihood(inside, logs)
+        likely = -SHORTER * np.log(times) - 0.5 * (determinant + np.log(ones) + freedom * np.log(scale))
         weighed = np.exp(likely - likely.max())
         slow, again = _shared(np.array([0.0, self.apart]), times, alone, part, self.day)
         error = 2 * (slow[0] - slow[1] + np.maximum(again[0] - again[1], 0.0))
         return mixed(
             weighed / weighed.sum(), error * scale / freedom, np.full(len(times), float(freedom)), alpha
         )
+
+
+def _likelihood(inside: F64, logs: F64) -> tuple[F64, F64, F64]:
+    """What the restricted likelihood of rates (N,) is made of, for each of their covariances C (G, N, N):
+    1'C⁻¹1, what is left of logs'C⁻¹logs when their mean is taken out, and log |C|; each (G,).
+
+    One decomposition tells all: below that of C, that of C with more rows b has b'L⁻ᵀ.
+    """
+    count = len(logs)
+    whole = np.zeros((len(inside), count + 2, count + 2))
+    whole[:, :count, :count] = inside
+    whole[:, count, :count], whole[:, count + 1, :count] = 1.0, logs
+    # whatever stands there, it changes nothing above; so large it is never less than what is taken off
+    whole[:, [count, count + 1], [count, count + 1]] = 1e30
+    lower = np.linalg.cholesky(whole)
+    one, own = lower[:, count, :count], lower[:, count + 1, :count]
+    ones, cross, square = (np.einsum("gn,gn->g", *of) for of in ((one, one), (one, own), (own, own)))
+    scale = np.maximum(square - cross**2 / ones, np.finfo(float).tiny)
+    diagonal = np.diagonal(lower, axis1=1, axis2=2)[:, :count]
+    return ones, scale, 2 * np.log(diagonal).sum(1)
 
 
 def _shared(lag: F64, times: F64, alone: F64, daily: F64, day: float) -> tuple[F64, F64]:

@@ -35,6 +35,7 @@ from sidelight.stacks.changes import Direction
 from sidelight.verdicts.absence import absent, at_most
 from sidelight.verdicts.cells import ROOM, Design, Side
 from sidelight.verdicts.moderation import Usual, learned
+from sidelight.verdicts.residuals import Residuals, between_rows, of_mean, paired_squares, residuals
 from sidelight.verdicts.student import MOST_DF, POWER, power_needs, quantile, two_sided
 
 F64 = NDArray[np.float64]
@@ -102,7 +103,7 @@ def effects(
     for a `family` see `discovery` and `judged`. Those that are `akin`, as functions are, tell each other how
     they scatter (`moderation`); `usual` is what others told.
     """
-    one, two = _errors(design, 0, a), _errors(design, 1, b)
+    one, two = residuals(design, 0, a), residuals(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
     room = 1.0 if akin or family else ROOM
@@ -203,40 +204,6 @@ def agreement(found: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Errors:
-    """Rates (K,) of one side, and what each row adds to their error: as a whole (K, P), in each wave (K, P,
-    q).
-
-    `first`: of side A. `weight` (q,) makes variances of squares of waves. `between` (K,) is the
-    variance between rows with `freedom` degrees, `shares` (P,) what part of all was watched in each row,
-    `concentration` how unequally rows were watched: one over their number where all were alike.
-    """
-
-    whole: float
-    rate: F64
-    row: F64
-    wave: F64
-    weight: F64
-    between: F64
-    freedom: int
-    shares: F64
-    first: bool
-
-    @property
-    def concentration(self) -> float:
-        return float(self.shares @ self.shares)
-
-    @property
-    def cosines(self) -> int:
-        return max(len(self.weight), 1)
-
-    @property
-    def part(self) -> F64:
-        """What one pod's variance, relative to its rate squared, is in the variance of the side."""
-        return self.rate**2 * self.concentration
-
-
-@dataclass(frozen=True, slots=True)
 class _Spread:
     """Variance, its degrees of freedom, those with which it would be seen again, how much of it lasts, and
     what part of it is A's: each (K,)."""
@@ -257,52 +224,24 @@ class _Spread:
         )
 
 
-def _errors(design: Design, which: int, cells: F64) -> _Errors:
-    """Projections of the residuals, without ever making the residuals of all cells."""
-    side = (design.a, design.b)[which]
-    passing = design.passing
-    waves, weight = passing.waves[-which], passing.weights[-which]
-    basis = np.column_stack([np.ones(len(waves)), waves])
-    # one product of flat matrices: numpy multiplies stacks of small ones one by one
-    sums = (cells.reshape(-1, len(waves)) @ basis).reshape(*cells.shape[:2], basis.shape[1])
-    watched = side.watched @ basis
-    whole = side.whole or 1.0
-    rate = sums[:, :, 0].sum(1) / whole
-    error = (sums - rate[:, None, None] * watched) / whole
-    row, shares = error[:, :, 0], watched[:, 0] / whole
-    freedom = max(side.rows - 1, 0)
-    between = _between(row, freedom)
-    return _Errors(whole, rate, row, error[:, :, 1:], weight, between, freedom, shares, not which)
-
-
-def _directions(design: Design, a: _Errors, b: _Errors) -> F64:
+def _directions(design: Design, a: Residuals, b: Residuals) -> F64:
     """What the error of each difference is made of, (K, D): of pods, and where sides are apart of times."""
     rows = [b.row - a.row] if design.same_pods else [a.row, b.row]
     if design.same_time and not design.other_days:
         return np.concatenate(rows, 1)
-    times = [one.wave.sum(1) * np.sqrt(one.weight) for one in (a, b)]
+    times = [one.series * np.sqrt(one.weight) for one in (a, b)]
     return np.concatenate([*rows, *times], 1)
 
 
-def _between(row: F64, freedom: int) -> F64:
-    """The variance of a sum over rows, from how far they lie apart; of one row nothing can be seen."""
-    if not freedom:
-        return np.zeros(len(row))
-    between: F64 = (row**2).sum(1) * ((freedom + 1) / freedom)
-    return between
-
-
-def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
+def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spread]:
     """The variance of A's rate, of B's, and the spread of their difference with what is paired taken
     together."""
     sides = (a, b)
-    squares = [_squares(one) for one in sides]
+    squares = [one.squares for one in sides]
     if design.same_time:
         squares = [_borrowed(a, squares[0], b, squares[1]), _borrowed(b, squares[1], a, squares[0])]
     inside = [_plain(design.a, squares[0]), _plain(design.b, squares[1])]
-    shared = [
-        _shared(design, one.wave.sum(1), one, of, one.rate) for one, of in zip(sides, squares, strict=True)
-    ]
+    shared = [_shared(design, one.series, one, of, one.rate) for one, of in zip(sides, squares, strict=True)]
     for_good, passes, df = _lasting(a, b, inside)
     lasting = [for_good * one.part for one in sides]
     mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
@@ -322,53 +261,27 @@ def _spread(design: Design, a: _Errors, b: _Errors) -> tuple[F64, F64, _Spread]:
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
 
 
-def _same_pods(design: Design, a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+def _same_pods(design: Design, a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
     """The variance of the difference of the same pods, how much of it lasts, and its degrees of freedom."""
-    like_a, like_b = _alike(a, b)
+    like_a, like_b = of_mean(a, b)
     if design.same_time:
-        own, waves = _plain(design.b, _squares(_minus(a, b))), b.wave.shape[2]
+        own, waves = _plain(design.b, paired_squares(a, b)), b.wave.shape[2]
     else:
         own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
-    between = _between(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
+    between = between_rows(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
     variance, df = _known(between, own, b.freedom, b.freedom * waves)
     return variance, np.maximum(between - own, 0.0), df
 
 
-def _difference(design: Design, a: _Errors, b: _Errors, squares: Sequence[F64]) -> F64:
+def _difference(design: Design, a: Residuals, b: Residuals, squares: Sequence[F64]) -> F64:
     """The variance of what passes in all rows of both sides, and not at once."""
-    like_a, like_b = _alike(a, b)
+    like_a, like_b = of_mean(a, b)
     if design.same_pods:
-        joint = _squares(_minus(a, b))
+        joint = paired_squares(a, b)
     else:
         joint = squares[0] * like_a[:, None] ** 2 + squares[1] * like_b[:, None] ** 2
-    series = b.wave.sum(1) * like_b[:, None] - a.wave.sum(1) * like_a[:, None]
+    series = b.series * like_b[:, None] - a.series * like_a[:, None]
     return _shared(design, series, b, joint, (a.rate + b.rate) / 2)
-
-
-def _minus(a: _Errors, b: _Errors) -> _Errors:
-    """What passes in B's rows beside the same of A."""
-    like_a, like_b = _alike(a, b)
-    return replace(b, wave=b.wave * like_b[:, None, None] - a.wave * like_a[:, None, None])
-
-
-def _alike(a: _Errors, b: _Errors) -> tuple[F64, F64]:
-    """What makes errors of both sides those of their mean rate, (K,) each.
-
-    What they have in common they have in parts of their rates: it would not cancel where one takes more.
-    """
-    mean, both = (a.rate + b.rate) / 2, (a.rate > 0) & (b.rate > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(both, mean / a.rate, 1.0), np.where(both, mean / b.rate, 1.0)
-
-
-def _squares(one: _Errors) -> F64:
-    """Of what passes in each row beside what passes in all, in each wave, (K, q): one row shows none of
-    it."""
-    if not one.freedom:
-        return np.zeros((len(one.wave), one.wave.shape[2]))
-    beside = one.wave - one.shares[:, None] * one.wave.sum(1)[:, None, :]
-    squares: F64 = np.einsum("kpq,kpq->kq", beside, beside) * ((one.freedom + 1) / one.freedom)
-    return squares
 
 
 def _plain(side: Side, squares: F64) -> F64:
@@ -378,7 +291,7 @@ def _plain(side: Side, squares: F64) -> F64:
     return plain
 
 
-def _borrowed(own: _Errors, squares: F64, other: _Errors, others: F64) -> F64:
+def _borrowed(own: Residuals, squares: F64, other: Residuals, others: F64) -> F64:
     """Of a single row that is compared with many at the same time: it is taken to pass as each of the many
     does."""
     if own.freedom or not other.freedom:
@@ -390,7 +303,7 @@ def _borrowed(own: _Errors, squares: F64, other: _Errors, others: F64) -> F64:
     return others * scale[:, None]
 
 
-def _shared(design: Design, series: F64, one: _Errors, squares: F64, rate: F64) -> F64:
+def _shared(design: Design, series: F64, one: Residuals, squares: F64, rate: F64) -> F64:
     """The variance of what passes in all rows at once: what the rows by themselves do not account for.
 
     Load that both sides had at once has cancelled. So where twice what the rows account for is not exceeded
@@ -407,7 +320,7 @@ def _shared(design: Design, series: F64, one: _Errors, squares: F64, rate: F64) 
     return np.maximum(shared, 0.0)
 
 
-def _lasting(a: _Errors, b: _Errors, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+def _lasting(a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
     """How much pods differ for good: the variance of one pod relative to its rate squared, (K,); what passes
     in them, in parts of what was seen of it; and the degrees of freedom of both together.
 
@@ -448,7 +361,7 @@ def _df(variance: F64, unsure: F64) -> F64:
         return np.where(unsure > 0, np.clip(variance**2 / unsure, 1.0, MOST_DF), MOST_DF)
 
 
-def _counting(own: _Errors, other: _Errors, samples: F64, others: F64) -> F64:
+def _counting(own: Residuals, other: Residuals, samples: F64, others: F64) -> F64:
     """The least variance that so many samples allow, and one more, so that none is not sure to be none.
 
     A side without any is taken to have samples as long as the other's.

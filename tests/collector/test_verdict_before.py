@@ -84,7 +84,12 @@ def test_samples_and_other_types_know_their_own_past(steady: ObjectStore) -> Non
     assert [one["state"] for one in found["conditions"]] == ["fine", "regressed"]
 
 
-def test_a_part_of_the_stacks_and_rates_per_request_have_no_past(steady: ObjectStore) -> None:
+def test_of_a_part_of_the_stacks_and_per_request_no_past_is_read(
+    steady: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sidelight.collector.query.verdict.before", lambda *_, **__: pytest.fail("it is read")
+    )
     assert said(steady, 24, pick=Pick(function="render"))["method"]["earlier"] == 0
     assert said(steady, 24, requests=(1000.0, 1000.0))["method"]["earlier"] == 0
 

@@ -67,7 +67,7 @@ class Judgement:
     `clocked`: all stacks are looked at, so that the kernel's clock tells what they took of the CPU. `other`
     has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
     which functions are one under two names; `requests` are those of each block of both sides, where rates are
-    per request. `earlier`: what came before sides at different times.
+    per request. `earlier`: what all stacks took before sides at different times.
     """
 
     def __init__(
@@ -107,8 +107,7 @@ class Judgement:
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        # what came before is known of all stacks, and not per request
-        self._earlier = earlier if clocked and requests is None else None
+        self._earlier = earlier
         told = self._earlier.of(kind) if self._earlier else None
         self._design = self._designed(watched, (a.seconds(), b.seconds()), told)
         self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)

@@ -38,11 +38,11 @@ class VerdictAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Both sides of a comparison: their windows, cut, the samples of each cell, and what came before."""
+    """Both sides of a comparison: what was asked, their windows, cut, and the samples of each cell."""
 
+    sides: Sequence[Question]
     cuts: Cuts
     samples: Sequence[pa.Table]
-    earlier: Before | None
 
     @property
     def chosen(self) -> list[Windows]:
@@ -52,9 +52,7 @@ class Compared:
 def compared(reading: Reading, sides: Sequence[Question], wanted: Wanted) -> Compared:
     """Both sides, with what they took by cell and stack."""
     cuts = cut(sides, choose_apart(reading, sides, wanted.most_rows))
-    samples = [counted(reading, own) for own in (cuts.a, cuts.b)]
-    earlier = before(reading, sides, cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
-    return Compared(cuts, samples, earlier)
+    return Compared(sides, cuts, [counted(reading, own) for own in (cuts.a, cuts.b)])
 
 
 def verdict(
@@ -121,6 +119,8 @@ def judge(
         return renamed(reading, pairs, tree, functions, watched)
 
     requests, judged = _requests(reading, both.cuts, wanted)
+    # what came before is known of all stacks, and not per request
+    earlier = _before(reading, both, wanted) if pick.all and requests is None else None
     judgement = Judgement(
         both.cuts,
         tree,
@@ -134,10 +134,14 @@ def judge(
         clocked=pick.all,
         lines=lines,
         requests=requests,
-        earlier=both.earlier,
+        earlier=earlier,
     )
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed(), judgement.renamed
+
+
+def _before(reading: Reading, both: Compared, wanted: Wanted) -> Before | None:
+    return before(reading, both.sides, both.cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
 
 
 def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, F64] | None, Wanted]:
