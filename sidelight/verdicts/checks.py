@@ -25,6 +25,8 @@ LOAD_SHARE: Final = 0.2
 """By so much of the smaller the load of sides may differ without a word."""
 NEEDED: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a type reads too low."""
+LONG_SECONDS: Final = 12 * 3600
+"""Ranges so long show by themselves how far load makes them differ."""
 FALLBACKS: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks are no match for those of the others."""
 
@@ -87,7 +89,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is compared: the type, how columns belong together (`time`, `hours` or nothing), and how."""
+    """What is compared: the type, how columns belong together (`time`, `hours` or nothing), and how.
+
+    `earlier`: how many ranges before tell how far load makes ranges differ.
+    """
 
     kind: ProfileType
     paired: str
@@ -97,6 +102,7 @@ class Terms:
     least_coverage: float = LEAST_COVERAGE
     trouble: str = ""
     """Why request counts that were to be had were not."""
+    earlier: int = 0
 
 
 def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
@@ -125,6 +131,7 @@ def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
         _load(a, b, terms),
         _contention(a, b),
         _time(a, b, terms),
+        _before(a, b, terms),
     ]
 
 
@@ -328,6 +335,28 @@ def _time(a: Taken, b: Taken, terms: Terms) -> Check:
     text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC): load changes by the hour of the day"
     hint = "Compare the same hours of two days, or both versions while both run."
     return _differs("time", text, hint)
+
+
+def _before(a: Taken, b: Taken, terms: Terms) -> Check:
+    """Whether anything tells how far load alone makes two such ranges differ."""
+    name = "before"
+    if terms.paired == "time":
+        return _alike(name, "not asked for: both sides had their load at the same time")
+    if terms.earlier:
+        told = f"{plural(terms.earlier, 'range')} before tell how far load makes such sides differ"
+        return _alike(name, told)
+    if terms.per_request:
+        return _alike(name, "not asked for: load matters per request only as far as requests differ")
+    if min(a.last - a.first, b.last - b.first) >= LONG_SECONDS:
+        return _alike(name, "not asked for: ranges so long tell how far load makes them differ")
+    text = "not known how far load alone makes such ranges differ: a change may be load"
+    if not a.windows or not b.windows:
+        return _unknown(name, text)
+    hint = (
+        "Compare both versions while both run, or ranges of half a day. Else ranges before tell it: "
+        "eight or more, as far back as the sides lie apart (--max-verdict-ranges)."
+    )
+    return _unknown(name, text, hint, Severity.WARN)
 
 
 def _near(a: float, b: float) -> bool:

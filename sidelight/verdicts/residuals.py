@@ -62,7 +62,8 @@ def residuals(design: Design, which: int, cells: F64) -> Residuals:
     side, passing = (design.a, design.b)[which], design.passing
     waves, weight = passing.waves[-which], passing.weights[-which]
     whole, count, waved = side.whole or 1.0, len(cells), waves.shape[1]
-    shares, watched = side.watched.sum(1) / whole, side.watched @ waves / whole
+    at_once, watched = side.watched.sum(1), side.watched @ waves
+    shares = at_once / whole
     rate, row, wave = np.empty(count), np.empty(cells.shape[:2]), np.empty((*cells.shape[:2], waved))
     series, squares = np.empty((count, waved)), np.empty((count, waved))
     freedom = max(side.rows - 1, 0)
@@ -70,11 +71,13 @@ def residuals(design: Design, which: int, cells: F64) -> Residuals:
         some = slice(start, start + AT_ONCE)
         # products of flat matrices: numpy multiplies stacks of small ones one by one
         flat = cells[some].reshape(row[some].size, len(waves))
-        row[some] = (flat @ np.full(len(waves), 1 / whole)).reshape(row[some].shape)
-        rate[some] = row[some].sum(1)
-        row[some] -= rate[some, None] * shares
-        projected = (flat @ (waves / whole)).reshape(wave[some].shape)
+        sums = (flat @ np.ones(len(waves))).reshape(row[some].shape)
+        rate[some] = sums.sum(1) / whole
+        # divided at the end: what is even stays so to the last digit
+        row[some] = (sums - rate[some, None] * at_once) / whole
+        projected = (flat @ waves).reshape(wave[some].shape)
         np.subtract(projected, rate[some, None, None] * watched, out=wave[some])
+        wave[some] /= whole
         series[some], squares[some] = _passing(wave[some], shares, freedom)
     return Residuals(
         whole,

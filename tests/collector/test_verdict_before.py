@@ -64,6 +64,10 @@ def steady() -> ObjectStore:
 def test_a_change_between_ranges_that_never_differed_so_is_found(steady: ObjectStore) -> None:
     known, guessed = said(steady, 24), said(steady, 24, most_ranges=0)
     assert (known["method"]["earlier"], guessed["method"]["earlier"]) == (22, 0)
+    told, doubted = ({one["name"]: one for one in each["checks"]}["before"] for each in (known, guessed))
+    assert told["severity"] == "ok"
+    assert told["text"].startswith("22 ranges before tell")
+    assert (doubted["severity"], doubted["reason"]) == ("warn", "before_unknown")
     assert known["direction"] == "more"
     assert known["rate"]["relative"] == pytest.approx(0.15, abs=0.03)
     assert functions(known)["render"] == "more"

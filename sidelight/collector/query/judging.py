@@ -93,6 +93,7 @@ class Judgement:
         self._per_request = requests is not None
         self._taken = taken(cuts.a, of_a), taken(cuts.b, of_b)
         self._other, self._waiting, self._stacks = other, waiting, stacks
+        self._earlier, told = earlier, earlier.of(kind) if earlier else None
         self._terms = Terms(
             kind,
             cuts.paired,
@@ -101,14 +102,13 @@ class Judgement:
             self._per_request,
             wanted.least_coverage,
             wanted.trouble,
+            len(told.rates) if told and told.tells else 0,
         )
         self._checks = checks(*self._taken, self._terms)
         self._refused = refusals(self._checks)
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        self._earlier = earlier
-        told = self._earlier.of(kind) if self._earlier else None
         self._design = self._designed(watched, (a.seconds(), b.seconds()), told)
         self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
         self._clocked = clocked and all(own.clocked for own in self._cuts)

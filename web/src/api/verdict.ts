@@ -64,13 +64,11 @@ export interface Verdict {
   readonly functions_in_all: number;
   /**
    * `level` is the part of all cases in which an interval may be wrong; `measured` is whether the whole rate was taken from
-   * samples (as where it is absent) or from the kernel's count of CPU time; `earlier` is how many ranges before the sides told
-   * how far such ranges lie apart.
+   * samples (as where it is absent) or from the kernel's count of CPU time.
    */
   readonly method: {
     readonly unit: string;
     readonly level: number;
     readonly measured?: "clock" | "samples";
-    readonly earlier?: number;
   };
 }

@@ -91,7 +91,7 @@ function Besides({ verdict: { depth, idle, roles, loop, method: { level } }, apa
  * What could make the sides not comparable: a line for each doubt, with what to do, and all else folded. Of a side that
  * was not watched there is nothing to say. With `told` the sentence above has said already what keeps them apart.
  */
-export function Checks({ verdict: { checks, direction, sampled, method: { measured, unit, earlier } }, told = false }: { verdict: Verdict; told?: boolean }) {
+export function Checks({ verdict: { checks, direction, sampled, method: { measured, unit } }, told = false }: { verdict: Verdict; told?: boolean }) {
   if (direction === "unknown") return null;
   const doubts = checks.filter(({ severity }) => severity !== "ok");
   const rest = checks.filter((check) => !doubts.includes(check));
@@ -107,7 +107,7 @@ export function Checks({ verdict: { checks, direction, sampled, method: { measur
       )}
       <details class="numbers checks">
         <summary>Nothing {doubts.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
-        <Facts of={[...rest.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${rateWords(sampled.a, unit)} → ${rateWords(sampled.b, unit)}` : "in samples"], ...(earlier ? [["before", `${earlier} ranges tell how far load makes such sides differ`] as const] : [])]} />
+        <Facts of={[...rest.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${rateWords(sampled.a, unit)} → ${rateWords(sampled.b, unit)}` : "in samples"]]} />
       </details>
     </>
   );
