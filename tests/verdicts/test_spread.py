@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import design
 from sidelight.verdicts.lacking import more
+from sidelight.verdicts.residuals import AT_ONCE
 from sidelight.verdicts.spread import agreement, effects, judged
 from tests.verdicts.sides import F64, even, judge, judged_on, pods, side
 
@@ -38,6 +39,18 @@ def test_the_order_of_pods_does_not_matter(seed: int, count: int, how: dict[str,
     a, b = pods(seed, count), pods(seed + 1, count + 1)
     turned = judge(a[:, ::-1], np.roll(b, 1, axis=1), **how)[1]
     assert turned.p == pytest.approx(judge(a, b, **how)[1].p, rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 2 * AT_ONCE + 1])
+def test_many_quantities_are_judged_as_each_would_be(count: int) -> None:
+    a, b = pods(1, 3, quantities=count), pods(2, 3, quantities=count)
+    none = np.full(count, np.inf)
+    plan, found = judge(a, b, same_time=True)
+    for at in (0, min(AT_ONCE, count) - 1, count - 1):
+        one = slice(at, at + 1)
+        alone = effects(plan, a[one], b[one], none[one], none[one])
+        for name in ("a", "b", "low", "high", "p", "variance", "detectable"):
+            assert getattr(found, name)[at] == pytest.approx(getattr(alone, name)[0], rel=1e-9), name
 
 
 @settings(max_examples=25)
