@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sidelight.collector.columns import same
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.before import Before, before
+from sidelight.collector.query.before import before
 from sidelight.collector.query.cells import F64, Cuts, choose_apart, counted, cut
 from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks, repainted
 from sidelight.collector.query.frames import Weights, weigh
@@ -120,7 +120,9 @@ def judge(
 
     requests, judged = _requests(reading, both.cuts, wanted)
     # what came before is known of all stacks, and not per request
-    earlier = _before(reading, both, wanted) if pick.all and requests is None else None
+    earlier = None
+    if pick.all and requests is None:
+        earlier = before(reading, both.sides, both.cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
     judgement = Judgement(
         both.cuts,
         tree,
@@ -138,10 +140,6 @@ def judge(
     )
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed(), judgement.renamed
-
-
-def _before(reading: Reading, both: Compared, wanted: Wanted) -> Before | None:
-    return before(reading, both.sides, both.cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
 
 
 def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, F64] | None, Wanted]:
