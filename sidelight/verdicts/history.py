@@ -38,6 +38,8 @@ _DAILY: Final = np.array([0.0, 0.5, 0.9, 0.98, 0.996])
 """What part of the variance may be the day's."""
 TWICE_DAILY: Final = 0.1
 """What part of the day comes twice a day: there is a noon, or two shifts."""
+_ITSELF: Final = 1e-9
+"""Nearer than this a range is the same one."""
 LEAST_OF_DAY: Final = 0.9
 """What is shorter than this part of a day shows no more of it than load that changes slowly would."""
 
@@ -106,17 +108,25 @@ def _likelihood(inside: F64, logs: F64) -> tuple[F64, F64, F64]:
     return ones, scale, 2 * np.log(diagonal).sum(1)
 
 
+def averaged(lag: F64, times: F64) -> F64:
+    """The covariance of load of variance 1 that forgets exponentially in so many `times` a stretch, averaged
+    over each of two stretches whose beginnings are so far apart: 0, or 1 and more."""
+    rate = 1 / times
+    forgets = -np.expm1(-rate)
+    same = 2 * (rate - forgets) / rate**2
+    apart = np.exp(-np.maximum(lag - 1, 0.0) * rate) * (forgets / rate) ** 2
+    found: F64 = np.where(lag < _ITSELF, same, apart)
+    return found
+
+
 def _shared(lag: F64, times: F64, alone: F64, daily: F64, day: float) -> tuple[F64, F64]:
     """The covariance (L, G) of ranges so far apart (L,): of what is not the day's, and of the day's.
 
     Load of variance 1 is averaged over each range, as it is seen.
     """
     away = lag[:, None]
-    itself, rate = away < 1e-9, 1 / times
-    forgets = -np.expm1(-rate)
-    same = 2 * (rate - forgets) / rate**2
-    apart = np.exp(-np.maximum(away - 1, 0.0) * rate) * (forgets / rate) ** 2 / same
-    slow = np.where(itself, 1.0, (1 - alone) * apart)
+    apart = averaged(away, times) / averaged(np.zeros(1), times)
+    slow = np.where(away < _ITSELF, 1.0, (1 - alone) * apart)
     once, twice = np.sinc(1 / day) ** 2, np.sinc(2 / day) ** 2
     again = (1 - TWICE_DAILY) * once * np.cos(2 * np.pi * away / day)
     again = again + TWICE_DAILY * twice * np.cos(4 * np.pi * away / day)

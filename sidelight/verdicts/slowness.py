@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.history import LEAST_OF_DAY, SHORTER, TWICE_DAILY, History
+from sidelight.verdicts.history import LEAST_OF_DAY, SHORTER, TWICE_DAILY, History, averaged
 from sidelight.verdicts.student import mixed, quantile
 
 F64 = NDArray[np.float64]
@@ -147,14 +147,11 @@ class Load:
     def parts(self, blocks: int) -> tuple[F64, F64]:
         """The covariance of so many blocks, averaged over each, as load is seen: (G, T, T) of what forgets
         and of the day."""
-        lag = np.abs(np.subtract.outer(np.arange(blocks), np.arange(blocks)))
-        rate = (1 / self.times)[:, None, None]
-        forgets = -np.expm1(-rate)
-        same = 2 * (rate - forgets) / rate**2
-        apart = np.exp(-np.maximum(lag - 1, 0) * rate) * (forgets / rate) ** 2
+        lag = np.abs(np.subtract.outer(np.arange(blocks), np.arange(float(blocks))))
+        slow = averaged(lag, self.times[:, None, None])
         daily = (1 - TWICE_DAILY) * _again(lag, self.day) + TWICE_DAILY * _again(lag, self.day / 2)
         part = self.daily[:, None, None]
-        return (1 - part) * np.where(lag == 0, same, apart), part * daily
+        return (1 - part) * slow, part * daily
 
     def seen(self, waves: F64) -> tuple[F64, F64]:
         """The covariance of the projections (G, count, count), and the variance of the sum (G,).
@@ -182,7 +179,7 @@ def _weighed(
     return weighed / weighed.sum(), variances
 
 
-def _again(lag: NDArray[np.int64], period: float) -> F64:
+def _again(lag: F64, period: float) -> F64:
     """The covariance of the averages of two blocks of a wave with so many blocks a period, at any phase."""
     found: F64 = np.cos(2 * np.pi * lag / period) * np.sinc(1 / period) ** 2
     return found
