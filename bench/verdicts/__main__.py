@@ -30,7 +30,7 @@ PARTS: dict[str, Callable[[int], Sequence[Table]]] = {
     "power": lambda trials: [rates.planted(trials)],
     "looks": lambda trials: [rates.looks(trials // 2)],
     "families": lambda trials: [trees.discoveries(trials // 5)],
-    "real": lambda trials: real.recorded(trials),
+    "real": lambda trials: [*real.recorded(trials), *real.known(trials)],
     "cost": lambda trials: [cost.cost(9)],
 }
 

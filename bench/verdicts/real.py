@@ -3,23 +3,29 @@ hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.page import Table, share
-from bench.verdicts.recordings import Recording, load, names
+from bench.verdicts.recordings import DAYS, Recording, load, names
 from bench.verdicts.trials import Windows, compared, families
+from bench.verdicts.weather import DAY_SECONDS
 from sidelight.verdicts.discovery import benjamini_hochberg
+from sidelight.verdicts.history import MOST, History
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 SECONDS: Final = 5.0
-DAYS: Final = 4
+DAY: Final = round(DAY_SECONDS / SECONDS)
+"""Windows of a day."""
+KNOWN: Final = 24
+"""So many ranges came before the first that is compared, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,6 @@ class Grid:
     samples: F64
     functions: int
 
-    @property
-    def day(self) -> int:
-        """Windows of a day, of which each recording has four."""
-        return round(self.watched.shape[1] / DAYS)
-
     def alone(self) -> Grid:
         """The whole without functions."""
         return replace(self, samples=self.samples[:1], functions=0)
@@ -50,7 +51,7 @@ class Grid:
         """The whole by the kernel's clock."""
         return replace(self, samples=self.clock[None], functions=0)
 
-    def part(self, pods: I64, windows: slice, *, per_request: bool) -> Windows:
+    def part(self, pods: I64, windows: slice, *, per_request: bool = False) -> Windows:
         requests = self.requests[pods, windows].sum(0) if per_request else None
         return Windows(self.watched[pods, windows], self.samples[:, pods, windows], SECONDS, requests)
 
@@ -68,6 +69,39 @@ def grid(recording: Recording) -> Grid:
     return Grid(watched, requests, clock, np.ascontiguousarray(samples.transpose(2, 0, 1)), alone.shape[1])
 
 
+def known(trials: int) -> list[Table]:
+    """Equal sides of recordings of fifteen days, of which it is known what came before."""
+    rows = []
+    for name in names(DAYS):
+        whole = grid(load(str(DAYS / f"{name}.npz")))
+        for what in ("apart", "apart, the same pods", "same hours of another day"):
+            for length in (3, 5, 9):
+                for pods in (2, 6):
+                    draw = partial(_told, cut=_CUTS[what], pods=pods, length=length)
+                    lasts = f"{length * SECONDS:.0f} s"
+                    found = _found(whole, _CUTS[what], trials, draw)
+                    rows.append([name, what, f"{pods} and {pods}", lasts, *found])
+    head = ["recording", "", "pods", "sides of", *_FOUND]
+    return [Table("Real recordings of fifteen days, of which it is known what came before", head, rows)]
+
+
+def _told(whole: Grid, luck: np.random.Generator, *, cut: Cut, pods: int, length: int) -> Sides:
+    """Sides one after the other, or at the same hours of two days, and the ranges before them, up to as many
+    as a collector reads."""
+    order = luck.permutation(len(whole.watched))
+    later = DAY if cut.other_days else length
+    start = int(luck.integers(KNOWN * length, whole.watched.shape[1] - length - later + 1))
+    of = order[:pods], order[:pods] if cut.same_pods else order[pods : 2 * pods]
+    a, b = (
+        whole.part(rows, slice(at, at + length)) for rows, at in zip(of, (start, start + later), strict=True)
+    )
+    count = min(MOST, start // length)
+    past = whole.part(of[0], slice(start - count * length, start))
+    taken, watched = (cells.sum(0).reshape(count, length).sum(1) for cells in (past.samples[0], past.watched))
+    before = History(taken / watched, np.arange(-float(count), 0), later / length, DAY / length)
+    return (a, b, before) if luck.random() < 0.5 else (b, a, before)
+
+
 def recorded(trials: int) -> list[Table]:
     equal, planted = [], []
     for name in names():
@@ -77,8 +111,7 @@ def recorded(trials: int) -> list[Table]:
                 [name, what, f"{pods} and {pods}", *_equal(whole, cut, pods, trials)] for pods in (2, 4, 10)
             ]
         planted += [[name, "10 and 10", *row] for row in _planted(whole, 10, trials)]
-    head = ["recording", "", "pods", "false change by samples (≤ 5 %)", "detectable",
-            "by the kernel's clock", "detectable", "functions: any false change"]  # fmt: skip
+    head = ["recording", "", "pods", *_FOUND, "functions: any false change"]
     return [
         Table("Real recordings cut at random into equal sides", head, equal),
         Table(
@@ -87,6 +120,13 @@ def recorded(trials: int) -> list[Table]:
             planted,
         ),
     ]
+
+
+Sides = tuple[Windows, Windows, History | None]
+"""Both, and what came before."""
+Draw = Callable[[Grid, np.random.Generator], Sides]
+
+_FOUND: Final = ("false change by samples (≤ 5 %)", "detectable", "by the kernel's clock", "detectable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +156,18 @@ _CUTS: Mapping[str, Cut] = {
 
 
 def _sides(
-    whole: Grid, cut: Cut, pods: int, luck: np.random.Generator, length: int | None = None
-) -> tuple[Windows, Windows]:
+    whole: Grid, luck: np.random.Generator, *, cut: Cut, pods: int, length: int | None = None
+) -> Sides:
     """Other pods (or the same), at the same time, at the same hours of another day or one after the other.
 
     For so many windows, or else between one day and two, at the same time up to all there is.
     """
     order = luck.permutation(len(whole.watched))
-    count, day = whole.watched.shape[1], whole.day
+    count = whole.watched.shape[1]
     most = count if cut.same_time and not cut.other_days else count // 2
-    length = length or int(luck.integers(day, most + 1))
+    length = length or int(luck.integers(DAY, most + 1))
     if cut.other_days:
-        later = day * int(luck.integers(-(-length // day), (count - length) // day + 1))
+        later = DAY * int(luck.integers(-(-length // DAY), (count - length) // DAY + 1))
     else:
         later = 0 if cut.same_time else int(luck.integers(length, count - length + 1))
     start = int(luck.integers(0, count - length - later + 1))
@@ -136,31 +176,35 @@ def _sides(
         whole.part(rows, slice(at, at + length), per_request=cut.per_request)
         for rows, at in zip(of, (start, start + later), strict=True)
     )
-    return (a, b) if luck.random() < 0.5 else (b, a)
+    return (a, b, None) if luck.random() < 0.5 else (b, a, None)
 
 
 def _equal(whole: Grid, cut: Cut, pods: int, trials: int) -> list[str]:
-    seen = [_found(grid, cut, pods, trials) for grid in (whole.alone(), whole.clocked())]
-    return [cell for each in seen for cell in each] + [_any_function(whole, cut, pods, trials // 5)]
+    draw = partial(_sides, cut=cut, pods=pods)
+    return [*_found(whole, cut, trials, draw), _any_function(whole, cut, pods, trials // 5)]
 
 
-def _found(only: Grid, cut: Cut, pods: int, trials: int) -> list[str]:
+def _found(whole: Grid, cut: Cut, trials: int, draw: Draw) -> list[str]:
     """How often the whole is said to have changed, which is where the interval does not hold 0, and the
-    change that is detectable in the median trial."""
-    luck = np.random.default_rng(11)
-    seen = np.empty((trials, 2))
-    for trial in range(trials):
-        _, found = compared(*_sides(only, cut, pods, luck), **cut.how, day=only.day * SECONDS)
-        seen[trial] = found.p[0] <= 0.05, found.detectable[0]
-    return [share(float(seen[:, 0].mean())), share(float(np.median(seen[:, 1])))]
+    change that is detectable in the median trial: by samples and by the kernel's clock."""
+    cells = []
+    for only in (whole.alone(), whole.clocked()):
+        luck = np.random.default_rng(11)
+        seen = np.empty((trials, 2))
+        for trial in range(trials):
+            a, b, before = draw(only, luck)
+            _, found = compared(a, b, **cut.how, day=DAY_SECONDS, before=before)
+            seen[trial] = found.p[0] <= 0.05, found.detectable[0]
+        cells += [share(float(seen[:, 0].mean())), share(float(np.median(seen[:, 1])))]
+    return cells
 
 
 def _any_function(whole: Grid, cut: Cut, pods: int, trials: int) -> str:
     luck = np.random.default_rng(11)
     some = 0
     for _ in range(trials):
-        sides = _sides(whole, cut, pods, luck)
-        own, total, _ = families(*sides, whole.functions, **cut.how, day=whole.day * SECONDS)
+        a, b, _ = _sides(whole, luck, cut=cut, pods=pods)
+        own, total, _ = families(a, b, whole.functions, **cut.how, day=DAY_SECONDS)
         some += any((benjamini_hochberg(family) <= 0.05).any() for family in (own, total))
     return share(some / trials)
 
@@ -168,19 +212,19 @@ def _any_function(whole: Grid, cut: Cut, pods: int, trials: int) -> str:
 def _planted(whole: Grid, pods: int, trials: int) -> list[list[str]]:
     """A change is planted by keeping each of A's samples with a chance, so that counting noise stays true."""
     luck = np.random.default_rng(12)
-    only, length = whole.alone(), 2 * whole.day
+    only, length = whole.alone(), 2 * DAY
 
-    def sides() -> tuple[Windows, Windows]:
-        return _sides(only, _CUTS["same time"], pods, luck, length)
+    def sides() -> Sides:
+        return _sides(only, luck, cut=_CUTS["same time"], pods=pods, length=length)
 
-    aims = [compared(*sides(), same_time=True)[1].detectable[0] for _ in range(trials)]
+    aims = [compared(a, b, same_time=True)[1].detectable[0] for a, b, _ in (sides() for _ in range(trials))]
     aim = float(np.median(aims))
     rows = []
     for part in (0.5, 1.0, 1.5):
         change = part * aim
         seen = np.empty((trials, 2))
         for trial in range(trials):
-            a, b = sides()
+            a, b, _ = sides()
             thinned = luck.binomial(a.samples.astype(int), 1 / (1 + change)).astype(float)
             _, found = compared(Windows(a.watched, thinned, a.seconds), b, same_time=True)
             seen[trial] = found.p[0] <= 0.05, found.relative_low[0] <= change <= found.relative_high[0]

@@ -1,6 +1,6 @@
 """Record real services under load that comes and goes, for the simulations of bench/verdicts.
 
-    python -m bench.verdicts.record [--seconds 1080] [--pods 24] [--window-seconds 3] [--into FOLDER]
+    python -m bench.verdicts.record [--seconds 900] [--pods 24] [--without-stacks] [--into FOLDER]
 
 Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
 and the Django `shop` under gunicorn. Load over loopback follows `weather`: four compressed days, a slow
@@ -25,8 +25,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.verdicts.recordings import RECORDED, Recording, recording_of, save
-from bench.verdicts.weather import Weather
+from bench.verdicts.recordings import RECORDED, Recording, recording_of, save, without_stacks
+from bench.verdicts.weather import DAY_SECONDS, Weather
 from sidelight.stacks.window import Window
 from tests.running import Running, eventually, running, sidelight
 from tests.services.venvs import environment
@@ -45,7 +45,6 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
 }  # fmt: skip
 RATES: Final = {"feed": 16.0, "shop": 3.5}
 """Requests per second and pod."""
-DAYS: Final = 4
 UNLIKE: Final = 0.1
 """The standard deviation of the logarithms of the pods' shares of the load."""
 
@@ -54,11 +53,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=1080)
+    parser.add_argument("--seconds", type=float, default=4 * DAY_SECONDS)
     parser.add_argument("--pods", type=int, default=24)
     parser.add_argument("--window-seconds", type=float, default=3)
     parser.add_argument("--rate", type=float, default=100, help="samples per second")
     parser.add_argument("--load", type=float, default=1, help="times the usual requests")
+    parser.add_argument("--without-stacks", action="store_true", help="keep how many samples there were")
     parser.add_argument("--into", type=Path, default=RECORDED)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and what was started ends too
@@ -75,7 +75,7 @@ def main() -> None:
                 stack.enter_context(sidecar(folder, collector.url, service, pod, pid, given))
             weather = Weather(
                 given.load * RATES[service] * given.pods,
-                given.seconds / DAYS,
+                DAY_SECONDS,
                 shares(given.pods, number),
                 KINDS[service],
                 number,
@@ -93,7 +93,7 @@ def main() -> None:
                 raise SystemExit(f"the load on {service} failed:\n{load.said()}")
         taken = collector.taken
         for service in KINDS:
-            report(service, [one for one in taken if one.labels["service"] == service], folder, given.into)
+            report(service, [one for one in taken if one.labels["service"] == service], folder, given)
 
 
 def shares(pods: int, seed: int) -> list[float]:
@@ -152,16 +152,16 @@ def sidecar(
     return running(folder / f"{pod}.sidecar.log", *argv)
 
 
-def report(service: str, windows: Sequence[Window], folder: Path, into: Path) -> None:
+def report(service: str, windows: Sequence[Window], folder: Path, given: argparse.Namespace) -> None:
     """Write what was recorded of a service while it had load, and say what it is like."""
     told = json.loads((folder / service).read_text())
     begun, ended = (10**9 * told[name] for name in ("start", "until"))
     by_pod = {f"{service}-{at}": dict(pairs) for at, pairs in enumerate(told["answered"])}
     loaded = [one for one in windows if begun <= one.start_ns and one.start_ns + one.duration_ns <= ended]
     recording = recording_of(loaded, by_pod)
-    into.mkdir(parents=True, exist_ok=True)
-    path = into / f"{service}.npz"
-    save(recording, path)
+    given.into.mkdir(parents=True, exist_ok=True)
+    path = given.into / f"{service}.npz"
+    save(without_stacks(recording) if given.without_stacks else recording, path)
     print(f"{service}: {told['failed']} requests failed, {told['dropped']} dropped; {described(recording)}")
     print(f"  {path}: {path.stat().st_size} bytes", flush=True)
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 STEP_SECONDS: Final = 0.1
+DAY_SECONDS: Final = 225.0
+"""A day of the recordings."""
 WANDER_SECONDS: Final = 20.0
 _WANDER: Final = 0.25
 _POD_WANDER_SECONDS: Final = 30.0

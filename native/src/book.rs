@@ -120,6 +120,20 @@ impl Book {
         (StackId(number.unwrap_or(StackId::OTHER.0)), truncated)
     }
 
+    /// The stack of one that was called from the leaf of another, and whether it had to be cut.
+    pub fn joined(&mut self, outer: StackId, inner: StackId, max_depth: usize) -> (StackId, bool) {
+        if outer == StackId::OTHER || inner == StackId::NO_FRAMES {
+            return (outer, false);
+        }
+        if inner == StackId::OTHER || outer == StackId::NO_FRAMES {
+            return (inner, false);
+        }
+        match (self.frames_of(inner), self.frames_of(outer)) {
+            (Some(inner), Some(outer)) => self.stack(&[&*inner, &*outer].concat(), max_depth),
+            _ => (inner, false),
+        }
+    }
+
     /// What is known of a thread that could not be read, whose last good stack was this one.
     pub fn unread(&mut self, last: Option<StackId>) -> StackId {
         let root = last.and_then(|stack| self.frames_of(stack)?.last().copied());
@@ -241,6 +255,22 @@ mod tests {
         assert!(!truncated);
         assert_eq!(book.stack(&[], 10), (StackId::NO_FRAMES, false));
         assert_eq!(text(&book, StackId::NO_FRAMES).unwrap(), NO_FRAMES);
+    }
+
+    #[test]
+    fn a_stack_goes_on_in_another() {
+        let mut book = Book::new(10);
+        let [root, run, leaf] = ["root", "run", "leaf"].map(|name| book.frame(&call(name)));
+        let outer = book.stack(&[run, root], 10).0;
+        let inner = book.stack(&[leaf], 10).0;
+        let (joined, cut) = book.joined(outer, inner, 10);
+        assert_eq!((text(&book, joined).unwrap().as_str(), cut), ("root;run;leaf", false));
+        let (joined, cut) = book.joined(outer, inner, 2);
+        assert_eq!((text(&book, joined).unwrap().as_str(), cut), ("root;(truncated)", true));
+        assert_eq!(book.joined(outer, StackId::NO_FRAMES, 10).0, outer);
+        assert_eq!(book.joined(StackId::NO_FRAMES, inner, 10).0, inner);
+        assert_eq!(book.joined(outer, StackId::OTHER, 10).0, StackId::OTHER);
+        assert_eq!(book.joined(StackId::OTHER, inner, 10).0, StackId::OTHER);
     }
 
     #[test]

@@ -180,6 +180,10 @@ mod tests {
             Ok(vec![1])
         }
 
+        fn max_depth(&self) -> usize {
+            9
+        }
+
         fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
             Ok(Gil::default())
         }

@@ -11,7 +11,8 @@
 //! stopped that can be: the holder, or whoever works without the GIL. One interpreter after another: those with a
 //! GIL of their own (PEP 684) do not hold each other up.
 //!
-//! Where the holder cannot be known, all threads must have no CPU, or all are stopped.
+//! Where the holder cannot be known, all threads must have no CPU, or all are stopped. So it is before Python 3.13
+//! with other interpreters than the main one: their thread states may name the thread that made them.
 
 use crate::book::Book;
 use crate::os_thread::Since;
@@ -61,11 +62,17 @@ impl Reading<'_> {
             self.remember(&stacks);
         } else {
             for &interpreter in &interpreters {
-                let attempt = |reading: &mut Self, n| reading.attempt(interpreter, n, stopper);
+                let attempt = |reading: &mut Self, n| match reading.reader.names_threads(interpreter) {
+                    true => reading.attempt(interpreter, n, stopper),
+                    false => reading.attempt_all(&[interpreter], n, stopper),
+                };
                 let mut found = self.persist(&mut looked_again, attempt)?;
                 self.remember(&found);
                 stacks.append(&mut found);
             }
+        }
+        if interpreters.len() > 1 {
+            self.forget_who_ran(&stacks);
         }
         // Whoever is in no interpreter had nothing to be read. Only where all was read after one and the same look.
         if interpreters.len() == 1 || !looked_again {
@@ -177,7 +184,7 @@ impl Reading<'_> {
         for thread in &stacks {
             let tid = self.threads.find(thread.native_id, thread.thread_id);
             if tid.is_some_and(|tid| {
-                stop.is_some_and(|stop| stop.holds(tid)) || !self.threads.may_have_run(tid)
+                stop.is_some_and(|stop| stop.holds(tid)) || !self.threads.may_have_run_in(tid, interpreter)
             }) {
                 continue;
             }
@@ -230,9 +237,11 @@ impl Reading<'_> {
     }
 
     fn read_one(&mut self, interpreter: usize) -> Result<Stacks, Failure> {
-        let threads = &*self.threads;
-        let mut ran =
-            |native_id| threads.find(Some(native_id), 0).is_none_or(|tid| threads.may_have_run(tid));
+        let (threads, named) = (&*self.threads, self.reader.names_threads(interpreter));
+        let mut ran = |native_id| {
+            let tid = threads.find(Some(native_id), 0).filter(|_| named);
+            tid.is_none_or(|tid| threads.may_have_run_in(tid, interpreter))
+        };
         self.reader.read(interpreter, &mut ran, self.book)
     }
 
@@ -250,8 +259,20 @@ impl Reading<'_> {
         for thread in stacks {
             match self.threads.find(thread.native_id, thread.thread_id) {
                 Some(tid) if thread.failed => self.threads.forget(tid),
-                Some(tid) => self.threads.was_read(tid),
+                Some(tid) => self.threads.was_read_in(tid, thread.interpreter),
                 None => {}
+            }
+        }
+    }
+
+    /// A thread that was read in one interpreter and ran before it was read in the next is to be read in both.
+    fn forget_who_ran(&mut self, stacks: &[ThreadStack]) {
+        for thread in stacks {
+            let tid = self.threads.find(thread.native_id, thread.thread_id);
+            if let Some(tid) =
+                tid.filter(|&tid| thread.failed || self.threads.may_have_run_in(tid, thread.interpreter))
+            {
+                self.threads.forget(tid);
             }
         }
     }

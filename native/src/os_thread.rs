@@ -26,8 +26,10 @@ pub struct OsThread {
     status: Proc,
     /// As of the last look; None if it is not known.
     seen: Option<Seen>,
-    /// The run count at which its stack was read, if it had no CPU then.
+    /// The run count at which its stacks were read, if it had no CPU then.
     read_at: Option<u64>,
+    /// In these interpreters: a thread that runs code in one is still in whichever called that.
+    read_in: Vec<usize>,
 }
 
 /// A look at a thread.
@@ -73,7 +75,13 @@ pub enum Since {
 impl OsThread {
     pub fn of(pid: i32, tid: i32) -> OsThread {
         let file = |name| Proc::new(format!("/proc/{pid}/task/{tid}/{name}"));
-        OsThread { schedstat: file("schedstat"), status: file("status"), seen: None, read_at: None }
+        OsThread {
+            schedstat: file("schedstat"),
+            status: file("status"),
+            seen: None,
+            read_at: None,
+            read_in: Vec::new(),
+        }
     }
 
     /// `status` has some 1,500 bytes, with hundreds of CPUs 2,000 more.
@@ -121,20 +129,38 @@ impl OsThread {
         self.seen.is_some_and(|seen| seen.still && seen.busy)
     }
 
-    /// Whether its stack may have changed between the last reading and the last look.
+    /// Whether it may have run between the last reading, in whichever interpreter, and the last look.
     pub fn may_have_run(&self) -> bool {
         !self.still() || self.read_at.is_none() || self.read_at != self.seen.and_then(|seen| seen.runs)
     }
 
-    /// Its stack was read after the last look.
-    pub fn was_read(&mut self) {
-        // If it was given a CPU between the two, the next look sees that the count has moved.
-        self.read_at = self.seen.filter(|seen| seen.still).and_then(|seen| seen.runs);
+    /// Whether its stack in this interpreter may have changed between the last reading of it and the last look.
+    pub fn may_have_run_in(&self, interpreter: usize) -> bool {
+        self.may_have_run() || !self.read_in.contains(&interpreter)
     }
 
-    /// What is known of its stack is not to be used again.
+    /// It was found after the last look to be in no interpreter, or in those that were read.
+    pub fn was_read(&mut self) {
+        // If it was given a CPU between the two, the next look sees that the count has moved.
+        let runs = self.seen.filter(|seen| seen.still).and_then(|seen| seen.runs);
+        if self.read_at != runs {
+            self.read_in.clear();
+        }
+        self.read_at = runs;
+    }
+
+    /// Its stack in this interpreter was read after the last look.
+    pub fn was_read_in(&mut self, interpreter: usize) {
+        self.was_read();
+        if !self.read_in.contains(&interpreter) {
+            self.read_in.push(interpreter);
+        }
+    }
+
+    /// What is known of its stacks is not to be used again.
     pub fn forget(&mut self) {
         self.read_at = None;
+        self.read_in.clear();
     }
 
     /// It was stopped while it worked: for the kernel it gave up a CPU willingly.
@@ -293,6 +319,24 @@ mod tests {
         thread.seen = Some(seen(b'R', 9, 6, 2, None));
         thread.was_read();
         assert!(thread.may_have_run());
+    }
+
+    #[test]
+    fn a_stack_that_was_read_in_one_interpreter_is_not_known_in_another() {
+        let mut thread = OsThread::of(0, 0);
+        let ran_in = |thread: &OsThread| [1, 2].map(|interpreter| thread.may_have_run_in(interpreter));
+        thread.seen = Some(seen(b'S', 7, 5, 2, None));
+        thread.was_read_in(1);
+        assert_eq!(ran_in(&thread), [false, true]);
+        thread.was_read_in(2);
+        assert_eq!(ran_in(&thread), [false, false]);
+        thread.seen = Some(seen(b'S', 8, 6, 2, None));
+        thread.was_read_in(2);
+        assert_eq!(ran_in(&thread), [true, false]);
+        assert!(!thread.may_have_run());
+        thread.forget();
+        thread.was_read_in(1);
+        assert_eq!(ran_in(&thread), [false, true]);
     }
 
     #[test]

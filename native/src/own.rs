@@ -8,7 +8,7 @@ use crate::book::{Book, FrameId, StackId};
 use crate::code::{ByAddress, Codes, Place};
 use crate::entering::Entering;
 use crate::frames::{Trouble, Walker};
-use crate::layout::Layout;
+use crate::layout::{Current, Layout};
 use crate::memory::{word, Fault, Memory, Remote};
 use crate::runtime::Runtime;
 use crate::sample::{Failure, Gil, StackReader, Stacks, ThreadStack};
@@ -203,6 +203,15 @@ impl<M: Memory + Send> StackReader for Own<M> {
             self.interpreters.retain(|address, _| self.listed.contains(address));
         }
         Ok(self.listed.clone())
+    }
+
+    fn max_depth(&self) -> usize {
+        self.max_depth
+    }
+
+    fn names_threads(&self, interpreter: usize) -> bool {
+        let since_3_13 = matches!(self.layout.thread.current, Current::Frame(_));
+        since_3_13 || self.listed.first().is_none_or(|&main| main == interpreter)
     }
 
     fn gil(&mut self, interpreter: usize) -> Result<Gil, Failure> {

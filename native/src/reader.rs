@@ -111,6 +111,10 @@ impl StackReader for CrateReader {
         Ok(vec![self.spy.addresses.interpreter_address])
     }
 
+    fn max_depth(&self) -> usize {
+        self.max_depth
+    }
+
     fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
         // Not known, it is as if somebody held it of whom nothing is known either.
         let unknown = Gil { holder: usize::MAX, ..Gil::default() };

@@ -57,6 +57,15 @@ pub trait StackReader: Send {
     /// Addresses of the interpreters whose threads `read` gives, the main one first.
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure>;
 
+    /// Stacks are cut at so many frames.
+    fn max_depth(&self) -> usize;
+
+    /// Whether thread states of an interpreter name the threads that run them. Before Python 3.13 those of
+    /// others than the main one may name the thread that made it.
+    fn names_threads(&self, _interpreter: usize) -> bool {
+        true
+    }
+
     fn gil(&mut self, interpreter: usize) -> Result<Gil, Failure>;
 
     /// A reading that is not over by then is to be given up, as `slow`: a thread stands still for it.

@@ -120,9 +120,10 @@ impl Threads {
         self.by_tid.get(&tid).is_some_and(OsThread::still)
     }
 
-    /// Whether a thread's stack may have changed between the last reading and the last look.
-    pub fn may_have_run(&self, tid: i32) -> bool {
-        self.by_tid.get(&tid).is_none_or(OsThread::may_have_run)
+    /// Whether a thread's stack in an interpreter may have changed between the last reading of it and the last
+    /// look.
+    pub fn may_have_run_in(&self, tid: i32, interpreter: usize) -> bool {
+        self.by_tid.get(&tid).is_none_or(|thread| thread.may_have_run_in(interpreter))
     }
 
     /// The threads that were on a CPU at the last look.
@@ -145,9 +146,9 @@ impl Threads {
         !self.by_tid.is_empty() && self.by_tid.values().all(|thread| !thread.may_have_run())
     }
 
-    /// The stack of this thread was read after the last look.
-    pub fn was_read(&mut self, tid: i32) {
-        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::was_read);
+    /// The stack of this thread in an interpreter was read after the last look.
+    pub fn was_read_in(&mut self, tid: i32, interpreter: usize) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(|thread| thread.was_read_in(interpreter));
     }
 
     /// So was everything there is to be read of all but these.

@@ -9,6 +9,7 @@ use crate::sample::{Failure, StackReader, ThreadStack};
 use crate::stop::{Limits, Stopper, Stops};
 use crate::target::{cpu_of, Presence, Target};
 use crate::threads::Threads;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What stands still while it is read.
@@ -110,8 +111,36 @@ impl Ticker {
             Mode::Blocking => self.read(Stillness::OfAll, book),
             Mode::Nonblocking => self.read_moving(book),
         }?;
+        let stacks = self.one_a_thread(stacks, book);
         self.remember(stacks, book);
         Ok(())
+    }
+
+    /// A thread that runs code in an interpreter is still in whichever called that, the older one: it has one
+    /// stack, from the root in the older to the leaf in the newer.
+    fn one_a_thread(&self, stacks: Vec<ThreadStack>, book: &mut Book) -> Vec<ThreadStack> {
+        let interpreter = |thread: &ThreadStack| thread.interpreter;
+        if stacks.first().map(interpreter) == stacks.last().map(interpreter) {
+            return stacks;
+        }
+        let mut found: Vec<ThreadStack> = Vec::with_capacity(stacks.len());
+        let mut places = HashMap::new();
+        for inner in stacks {
+            let named = self.reader.names_threads(inner.interpreter);
+            let tid = self.threads.find(inner.native_id, inner.thread_id).filter(|_| named);
+            let place = tid.map_or(found.len(), |tid| *places.entry(tid).or_insert(found.len()));
+            let Some(outer) = found.get_mut(place) else {
+                found.push(inner);
+                continue;
+            };
+            let (stack, cut) = book.joined(outer.stack, inner.stack, self.reader.max_depth());
+            outer.stack = stack;
+            outer.truncated |= inner.truncated || cut;
+            outer.owns_gil |= inner.owns_gil;
+            outer.active |= inner.active;
+            outer.failed |= inner.failed;
+        }
+        found
     }
 
     /// What the last tick that succeeded saw.

@@ -7,8 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.verdicts.recordings import RECORDED, Recording, load, names, recording_of, save
-from bench.verdicts.weather import Weather
+from bench.verdicts.recordings import (
+    DAYS,
+    RECORDED,
+    Recording,
+    load,
+    names,
+    recording_of,
+    save,
+    without_stacks,
+)
+from bench.verdicts.weather import DAY_SECONDS, Weather
 from sidelight.stacks.folded import parse_folded
 from sidelight.stacks.labels import Labels
 from sidelight.stacks.window import Quality, Window
@@ -62,8 +71,8 @@ def test_functions_and_depths_of_windows_come_back(
 
 
 def test_what_is_recorded_in_git_is_real_and_small() -> None:
-    assert names() == ["feed", "shop"]
-    assert sum(path.stat().st_size for path in RECORDED.iterdir()) <= 1_500_000
+    assert names() == names(DAYS) == ["feed", "shop"]
+    assert sum(path.stat().st_size for path in RECORDED.rglob("*.npz")) <= 1_500_000
     for name in names():
         recording = load(name)
         assert len(recording.pods) >= 5
@@ -74,6 +83,16 @@ def test_what_is_recorded_in_git_is_real_and_small() -> None:
         assert (np.diff(recording.start) >= 0).all()
         assert recording.parent[0] == -1
         assert (recording.parent < np.arange(len(recording.parent))).all()
+        days = load(str(DAYS / f"{name}.npz"))
+        assert days.start.max() > 14.9 * DAY_SECONDS
+        assert len(days.parent) == 1
+
+
+def test_without_stacks_all_samples_are_there(recording: Recording) -> None:
+    short = without_stacks(recording)
+    assert short.samples().tolist() == recording.samples().tolist()
+    assert short.samples("wall").tolist() == recording.samples("wall").tolist()
+    assert len(short.parent) == len(short.functions) == 1
 
 
 def test_load_is_the_same_for_the_same_seed_and_has_days() -> None:

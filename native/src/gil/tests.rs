@@ -20,13 +20,18 @@ struct Scripted {
     incomplete: usize,
     /// Is what the thread does at each reading another thing?
     changing: bool,
+    interpreters: Vec<usize>,
     /// What was seen at each reading: does the process stand still, has it run since the last one?
     seen: Vec<(bool, bool)>,
 }
 
 impl StackReader for Scripted {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
-        Ok(vec![MAIN])
+        Ok(self.interpreters.clone())
+    }
+
+    fn max_depth(&self) -> usize {
+        9
     }
 
     fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
@@ -38,7 +43,7 @@ impl StackReader for Scripted {
 
     fn read(
         &mut self,
-        _: usize,
+        interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
         book: &mut Book,
     ) -> Result<Stacks, Failure> {
@@ -54,7 +59,7 @@ impl StackReader for Scripted {
         let thread = ThreadStack {
             thread_id: 7,
             native_id: Some(self.tid),
-            interpreter: MAIN,
+            interpreter,
             owns_gil: false,
             active: false,
             stack: book.stack(&[frame], 9).0,
@@ -87,6 +92,7 @@ impl Bench {
                 switching: false,
                 incomplete: 0,
                 changing: false,
+                interpreters: vec![MAIN],
                 seen: Vec::new(),
             },
             threads: Threads::of(tid).unwrap(),
@@ -167,6 +173,19 @@ fn a_process_that_sleeps_is_read_once_and_never_stopped() {
         assert_eq!(bench.read(stillness).unwrap(), first);
         assert_eq!(bench.reader.seen, [(false, true), (false, false)]);
         assert_eq!(bench.stopper.stops.stops, 0);
+    }
+}
+
+#[test]
+fn a_thread_in_two_interpreters_is_read_in_both() {
+    for stillness in [Stillness::OfTheGil, Stillness::OfAll] {
+        let mut bench = Bench::asleep();
+        bench.reader.interpreters = vec![MAIN, MAIN + 1];
+        assert_eq!(bench.read(stillness).unwrap().len(), 2);
+        assert_eq!(bench.reader.seen, [(false, true), (false, true)]);
+        assert!(bench.threads.none_ran());
+        bench.read(stillness).unwrap();
+        assert_eq!(bench.reader.seen[2..], [(false, false), (false, false)]);
     }
 }
 

@@ -1,4 +1,4 @@
-"""functions.py and generators.py, each in an interpreter with a GIL of its own, for argv[1] seconds."""
+"""Programs of argv[2:], each in an interpreter with a GIL of its own, for argv[1] seconds."""
 
 import sys
 import threading
@@ -31,7 +31,7 @@ def run(interpreter, program):
 
 
 def main() -> None:
-    for program in ("functions.py", "generators.py"):
+    for program in sys.argv[2:]:
         threading.Thread(target=run, args=(isolated(), program), daemon=True).start()
     print("ready", flush=True)
     time.sleep(float(SECONDS))
