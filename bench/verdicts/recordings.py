@@ -4,8 +4,9 @@ A recording keeps all samples of all windows, as a call tree of functions (witho
 window and node, how many samples ended there. So rates of functions, depths and whole stacks can be had from
 it, in whatever parts of the pods and of the time an experiment deals out.
 
-`python -m bench.verdicts.record` makes one; `load` reads it. What is in git was recorded with `--seconds 900
---load 0.35` on two cores that did nothing else and were half idle.
+`python -m bench.verdicts.record` makes one; `load` reads it. What is in git was recorded with `--load 0.35`,
+and in `days` with `--seconds 3375 --pods 12 --load 0.45 --without-stacks`, on two cores that did nothing else
+and were half idle.
 """
 
 from __future__ import annotations
