@@ -20,7 +20,7 @@ settings.register_profile(
     "ci",
     deadline=None,
     derandomize=True,
-    max_examples=200,
+    max_examples=100,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
