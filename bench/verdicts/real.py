@@ -83,16 +83,15 @@ def known(trials: int) -> list[Table]:
                     sides = f"{length * SECONDS:.0f} s"
                     rows.append([name, what, f"{pods} and {pods}", sides, by_samples, by_clock])
     head = ["recording", "", "pods", "sides of", "false change by samples", "by the kernel's clock"]
-    return [
-        Table(
-            "Real recordings of fifteen days, of which it is known what came before: ± one error", head, rows
-        )
-    ]
+    title = "Real recordings of fifteen days, of which it is known what came before (± one standard error)"
+    return [Table(title, head, rows)]
 
 
 def _by_day(whole: Grid, cut: Cut, pods: int, length: int, trials: int) -> str:
-    """How often a change is seen that is none, with the error that it has as days differ: A is of one day
-    after the other, but for the first, of which too little is known."""
+    """How often a change is seen that is none, with the standard error that it has as days differ.
+
+    A is of one day after the other, but for the first, before which too little is known.
+    """
     luck = np.random.default_rng(11)
     days = range(-(-KNOWN * length // DAY), whole.watched.shape[1] // DAY)
     changed = np.zeros((len(days), trials))

@@ -3,7 +3,7 @@
     python -m bench.verdicts.record [--seconds 900] [--pods 24] [--without-stacks] [--into FOLDER]
 
 Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
-and the Django `shop` under gunicorn. Load over loopback follows `weather`: four compressed days, a slow
+and the Django `shop` under gunicorn. Load over loopback follows `weather`: compressed days, a slow
 wander, bursts; each pod has a share of it, drawn once. It needs root or SYS_PTRACE, and the Django
 environment of tests/services. All of it runs at `nice 5` and ends by itself. One .npz each goes to
 bench/verdicts/recorded; a line each says what is in it.

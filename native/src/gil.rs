@@ -268,10 +268,8 @@ impl Reading<'_> {
     /// A thread that was read in one interpreter and ran before it was read in the next is to be read in both.
     fn forget_who_ran(&mut self, stacks: &[ThreadStack]) {
         for thread in stacks {
-            let tid = self.threads.find(thread.native_id, thread.thread_id);
-            if let Some(tid) =
-                tid.filter(|&tid| thread.failed || self.threads.may_have_run_in(tid, thread.interpreter))
-            {
+            let Some(tid) = self.threads.find(thread.native_id, thread.thread_id) else { continue };
+            if thread.failed || self.threads.may_have_run_in(tid, thread.interpreter) {
                 self.threads.forget(tid);
             }
         }
