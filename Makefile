@@ -17,6 +17,8 @@ SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' sidelight/__init__.py)
 export HYPOTHESIS_PROFILE ?= dev
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# Tests start programs of ours by the hundred, each of which would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 VERSITYGW_VERSION := v1.8.0
 HELM_VERSION := v3.21.4
@@ -61,7 +63,7 @@ ui: web/dist/.built ## build the web UI into web/dist
 
 .PHONY: tools
 tools: $(GO_TOOLS) ## the programs the tests drive: Chromium, versitygw, helm and what checks the chart
-	@$(call debian,chromium curl fonts-dejavu-core gcc libc6-dev)
+	@$(call debian,chromium-headless-shell curl fonts-dejavu-core gcc libc6-dev)
 	@$(PYTHON) -c '$(HAS_LIBPYTHON)' || { $(call debian,libpython3-dev); }
 
 .PHONY: python3.14
@@ -80,8 +82,8 @@ cluster-tools: $(KUBERNETES)/.built ## the programs of a Kubernetes cluster: etc
 	@$(call debian,etcd-server containerd runc containernetworking-plugins buildah catatonit debootstrap iproute2 nftables conntrack)
 
 .PHONY: test-cluster
-test-cluster: install cluster-tools tools ## run the tests that need a Kubernetes cluster, on a real one of their own
-	$(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
+test-cluster: install cluster-tools tools ## run the tests that need a Kubernetes cluster, on real ones of their own
+	$(BIN)/python -m pytest tests/cluster --numprocesses=2 $(PYTEST_FLAGS)
 
 .PHONY: cluster
 cluster: install cluster-tools ## a Kubernetes cluster with one node and the images of this checkout, until `make cluster-down`
@@ -160,13 +162,14 @@ chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, writ
 	$(BIN)/python deploy/helm/readme.py
 	$(BIN)/python deploy/helm/render.py
 
+# Arrow imports pandas wherever it finds it, which chdb would bring: 0.3 s at each start, in no image of ours.
 .PHONY: lock
 lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.txt; LOCK_FLAGS=--upgrade takes new versions
 	$(PIP) install 'uv>=0.9'
 	for extra in dev sidecar collector build; do \
 		constraint=$$([ $$extra = dev ] || echo "--constraint requirements/dev.txt"); \
 		$(BIN)/uv pip compile --quiet pyproject.toml --extra $$extra $$constraint --output-file requirements/$$extra.txt \
-			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate $(LOCK_FLAGS); \
+			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package pandas $(LOCK_FLAGS); \
 	done
 	for stack in tests/services/requirements/*.in; do \
 		$(BIN)/uv pip compile --quiet "$$stack" --output-file "$${stack%.in}.txt" --universal --python-version 3.8 \
@@ -185,7 +188,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.dependencies: requirements/dev.txt | $(VENV)/bin/python
-	$(PIP) install --require-hashes --requirement requirements/dev.txt
+	$(PIP) install --require-hashes --no-deps --requirement requirements/dev.txt
 	touch $@
 
 $(VENV)/.package: pyproject.toml hatch_build.py sidelight/__init__.py $(VENV)/.dependencies

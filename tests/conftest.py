@@ -3,7 +3,8 @@
 `dev` is a quick answer at the desk, `ci` the same answer on every run.
 
 With several workers (`pytest -n`, as in `make test`) each file runs on one of them, beside others. Some tests
-measure time, or sample processes that are to have a CPU to themselves: they run at the end, one by one.
+measure time, or sample processes that are to have a CPU to themselves: they run at the end, one by one. Those
+that need a cluster with a node (`tests/cluster/*node*`) have one worker, so that there is one such cluster.
 """
 
 import fcntl
@@ -40,10 +41,17 @@ ALONE = (
 
 
 class FilesSideBySide(LoadScopeScheduling):
-    """A file at a time for each worker; those that run alone are one piece of work, the last."""
+    """A file at a time for each worker; a node's are one piece of work, and those that run alone the last."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if _on_node(nodeid):
+            return "node"
         return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+
+
+def _on_node(nodeid: str) -> bool:
+    file = nodeid.partition("::")[0]
+    return file.startswith("tests/cluster/") and "node" in file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesSideBySide:
@@ -52,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesSide
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.nodeid.startswith(ALONE))
+    items.sort(key=lambda item: (item.nodeid.startswith(ALONE), not _on_node(item.nodeid)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
+CHROMIUM = "/usr/bin/chromium-headless-shell"
+"""Debian's Chromium without a browser's own windows, which take as much CPU as the pages in them."""
 
 
 def eventually(what: str, check: Callable[[], T | None], seconds: float = 30.0) -> T:

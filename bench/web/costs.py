@@ -33,7 +33,7 @@ def main() -> None:
     medians: list[dict[str, float]] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+            executable_path="/usr/bin/chromium-headless-shell", args=["--no-sandbox", "--disable-gpu"]
         )
         for nodes in SIZES:
             runs = []

@@ -16,9 +16,8 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
-from tests.running import collector, eventually, running, sidelight
+from tests.running import CHROMIUM, collector, eventually, running, sidelight
 
-CHROMIUM = "/usr/bin/chromium"
 THEMES = ("light", "dark")
 SERVICE = "/s/shop"
 VERSIONS = ("2026.11.20-a41c", "2026.11.21-9f02")

@@ -10,10 +10,9 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from sidelight.collector import ui
-from tests.running import Collector, collector
+from tests.running import CHROMIUM, Collector, collector
 from tests.web.profiles import AFTER, BEFORE, deep_stack, hostile_stacks, send, windows
 
-CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
