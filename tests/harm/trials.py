@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sidelight_native import Batch, Engine, Session
 
-from tests.harm.victims import FLAVOURS, TARGETS, Victim, thread_state, until, victim
+from tests.harm.victims import DEADLINE_SECONDS, FLAVOURS, TARGETS, Victim, thread_state, until, victim
 
 LUCK = random.Random(4711)
 RATE_HZ = 400.0
@@ -76,11 +76,22 @@ class Totals:
 def sampled(pid: int, rate_hz: float = RATE_HZ, mode: str = "auto") -> Iterator[Totals]:
     engine = Engine()
     try:
-        totals = Totals(engine.attach(pid, rate_hz=rate_hz, mode=mode))
+        totals = Totals(_attached(engine, pid, rate_hz, mode))
         yield totals
         totals.add(totals.session.stop())
     finally:
         engine.close()
+
+
+def _attached(engine: Engine, pid: int, rate_hz: float, mode: str) -> Session:
+    """A session, once threads are read as fast as they must be: a busy machine may take a while."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        try:
+            return engine.attach(pid, rate_hz=rate_hz, mode=mode)
+        except RuntimeError as error:
+            if "max-stop-ms" not in str(error) or time.monotonic() > deadline:
+                raise
 
 
 def goes_on(target: Victim, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,9 @@ def test_told_to_end_with_the_service_still_running_it_sends_the_window_that_is_
     """An ordinary container is told at the same time as the service, which may take long to end."""
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), "--window-seconds", "60")
-    eventually("it is sampled", lambda: sidecar.metric("sessions") == 1)
+    eventually("there is a session", lambda: sidecar.metric("sessions") == 1)
+    began = time.monotonic()
+    eventually("a second has passed, and ticks in it", lambda: time.monotonic() > began + 1)
     assert collector.taken == []
     assert sidecar.running.end() == 0
     (window,) = collector.taken
