@@ -21,7 +21,6 @@ settings.register_profile(
     "ci",
     deadline=None,
     derandomize=True,
-    max_examples=100,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
