@@ -24,6 +24,14 @@ SOON = ("--trigger-over-seconds", "1", "--trigger-seconds", "1.5", "--trigger-re
 CPU = (*SOON, "--trigger-cpu-percent", "3", "--trigger-rate", "500")
 
 
+def fast(window: Window) -> bool:
+    """At the trigger's rate, or as near to it as the budget allows on a machine so crowded that a process is
+    kept standing for most of the time between two samples."""
+    return window.period_ns == 2_000_000 or (
+        window.period_ns < 10_000_000 and "stops" in window.quality.reduced
+    )
+
+
 def triggered(collector: FakeCollector) -> list[Window]:
     return [window for window in collector.taken if "trigger" in window.labels]
 
@@ -40,12 +48,12 @@ def test_a_busy_process_is_sampled_faster_for_a_while_and_its_windows_say_why(
     eventually("it is looked at closer", lambda: triggered(collector))
     last = lambda: collector.taken[-1]  # noqa: E731
     eventually("that has ended", lambda: "trigger" not in last().labels)
-    fast = triggered(collector)
-    assert {window.labels["trigger"] for window in fast} == {"cpu"}
-    (reason,) = {window.labels["trigger_reason"] for window in fast}
+    closer = triggered(collector)
+    assert {window.labels["trigger"] for window in closer} == {"cpu"}
+    (reason,) = {window.labels["trigger_reason"] for window in closer}
     assert reason.startswith("CPU ")
     assert reason.endswith(" % of a core over 1 s")
-    assert {window.period_ns for window in fast} == {2_000_000}
+    assert all(map(fast, closer))
     assert {window.period_ns for window in ordinary(collector)} == {10_000_000}
     for earlier, later in pairwise(collector.taken):
         assert later.start_ns == earlier.start_ns + earlier.duration_ns, "no gap for it"
@@ -62,12 +70,12 @@ def test_a_sidecar_that_samples_when_asked_ships_what_was_just_before_a_trigger_
 ) -> None:
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", "--preroll-seconds", "60", *CPU)
-    eventually("it is looked at closer", lambda: any(w.period_ns == 2_000_000 for w in triggered(collector)))
+    eventually("it is looked at closer", lambda: any(map(fast, triggered(collector))))
     eventually("it keeps in memory again", lambda: sidecar.metric("preroll_windows") >= 2)
     assert ordinary(collector) == []
     before = [window for window in collector.taken if window.period_ns == 10_000_000]
     assert before, "what was kept before it"
-    assert before[-1].start_ns < min(w.start_ns for w in collector.taken if w.period_ns == 2_000_000)
+    assert before[-1].start_ns < min(w.start_ns for w in collector.taken if fast(w))
 
 
 def test_the_command_is_told_to_sample_faster_as_well(
@@ -75,9 +83,9 @@ def test_the_command_is_told_to_sample_faster_as_well(
 ) -> None:
     target = start("spin")
     start_sidecar("--pid", str(target.pid), "--mode", "command", *CPU)
-    fast = eventually("it is looked at closer", lambda: triggered(collector), 60)
-    assert fast[0].period_ns == 2_000_000
-    end = fast[0].start_ns + 1_500_000_000
+    first, *_ = eventually("it is looked at closer", lambda: triggered(collector), 60)
+    assert fast(first)
+    end = first.start_ns + 1_500_000_000
     after = lambda: [window for window in collector.taken if window.start_ns > end]  # noqa: E731
     eventually("it is sampled as before", lambda: any(w.period_ns == 10_000_000 for w in after()), 60)
     assert {window.period_ns for window in ordinary(collector)} == {10_000_000}
