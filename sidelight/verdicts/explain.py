@@ -7,7 +7,8 @@ none inside another, that accounts for `SHARE` of the change, out of paths that 
 - only what is outside noise (the caller's mask) may be chosen, what changed in the whole's direction, and by
   at least `LEAST` of it;
 - a path is *vague*, and never chosen, if a few paths inside it, none of them vague, carry `NEARLY` all of its
-  change. How few depends on its weight: a path that carries all of the change gives way to `limit` others,
+  change, or account for the whole by themselves, as far as that is asked for: a trunk that carries all of the
+  change says nothing that its branches do not. How few depends on its weight: a path that carries all of the change gives way to `limit` others,
   one that carries a tenth only to a tenth of that. So a path gives way only to paths that carry about 1/limit
   of the change each, and what is lost on the way down is lost once: those that it gives way to are chosen
   themselves;
@@ -205,7 +206,7 @@ class _Forest:
         for at in reversed(range(len(self.node))):
             gain, best = self.gain[at], tables[at]
             few = min(max(1, int(limit * gain / whole * (1 + _EDGE))), len(best) - 1)
-            if best[few].gain < NEARLY * gain * (1 - _EDGE):
+            if best[few].gain < min(NEARLY * gain, target) * (1 - _EDGE):
                 # Of equal ones the deeper.
                 best = [best[0], *(max(one, _Best(gain, at), key=_gain) for one in best[1:] or [_NOTHING])]
             tables[self.above[at]] = _merged(best, tables[self.above[at]], limit)
