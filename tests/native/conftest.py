@@ -52,6 +52,12 @@ class Taken:
     def failed(self) -> int:
         return sum(sum(batch.errors.values()) for batch in self.batches)
 
+    @property
+    def misread(self) -> int:
+        """Ticks that failed, but for those in which a thread stopped too late: a crowded machine has many."""
+        late = sum(batch.errors.get(kind, 0) for batch in self.batches for kind in ("slow", "unstoppable"))
+        return self.failed - late
+
     def of(self, *functions: str) -> tuple[int, int, int]:
         """(idle, running, gil) of the stacks in which any of these functions occurs."""
         wanted = [
