@@ -33,7 +33,8 @@ def cost(repeats: int) -> Table:
     level[0] = 0
     plan = design(side, side, a.sum(0), b.sum(0), same_time=True)
     p = effects(plan, a, b, *counts).p
-    past = History(np.exp(luck.normal(0, 0.1, MOST)), np.arange(float(MOST)), 24.0, 24.0)
+    sides = np.array([float(MOST)]), np.array([MOST + 24.0])
+    past = History(np.exp(luck.normal(0, 0.1, MOST)), np.arange(float(MOST)), sides, 24.0)
 
     def drawn() -> None:
         drawing = rounds(plan, seed=seed_of(a[0], b[0]))
@@ -46,7 +47,7 @@ def cost(repeats: int) -> Table:
 
     parts: dict[str, Callable[[], object]] = {
         "design": lambda: design(side, side, a.sum(0), b.sum(0), same_time=True),
-        f"{MOST} ranges before, by samples and by the clock": lambda: [past.half(0.05) for _ in range(2)],
+        f"{MOST} ranges before, by samples and by the clock": lambda: [past.foretold(0.05) for _ in range(2)],
         f"self and total of {FUNCTIONS:,} functions, with q": families,
         f"effects of {STACKS:,} call paths": lambda: effects(plan, a, b, *counts),
         "which call paths changed": lambda: tree_rejections(level, p),

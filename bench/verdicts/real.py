@@ -81,27 +81,51 @@ def known(trials: int) -> list[Table]:
                         for only in (whole.alone(), whole.clocked())
                     )
                     sides = f"{length * SECONDS:.0f} s"
-                    rows.append([name, what, f"{pods} and {pods}", sides, by_samples, by_clock])
-    head = ["recording", "", "pods", "sides of", "false change by samples", "by the kernel's clock"]
+                    some = _any_by_day(whole, _CUTS[what], pods, length, trials // 100)
+                    rows.append([name, what, f"{pods} and {pods}", sides, *by_samples, *by_clock, some])
+    head = ["recording", "", "pods", "sides of", "false change by samples", "detectable",
+            "by the kernel's clock", "detectable", "functions: any false change"]  # fmt: skip
     title = "Real recordings of fifteen days, of which it is known what came before (± one standard error)"
     return [Table(title, head, rows)]
 
 
-def _by_day(whole: Grid, cut: Cut, pods: int, length: int, trials: int) -> str:
-    """How often a change is seen that is none, with the standard error that it has as days differ.
+def _by_day(whole: Grid, cut: Cut, pods: int, length: int, trials: int) -> list[str]:
+    """How often a change is seen that is none, with the standard error that it has as days differ, and the
+    change that is detectable in the median trial.
 
     A is of one day after the other, but for the first, before which too little is known.
     """
-    luck = np.random.default_rng(11)
-    days = range(-(-KNOWN * length // DAY), whole.watched.shape[1] // DAY)
-    changed = np.zeros((len(days), trials))
+    luck, days = np.random.default_rng(11), _days(whole, length)
+    changed, detectable = np.zeros((2, len(days), trials))
     for at, day in enumerate(days):
         for trial in range(trials):
             a, b, before = _told(whole, luck, cut=cut, pods=pods, length=length, day=day)
             _, found = compared(a, b, **cut.how, day=DAY_SECONDS, before=before)
-            changed[at, trial] = found.p[0] <= 0.05
+            changed[at, trial], detectable[at, trial] = found.p[0] <= 0.05, found.detectable[0]
+    return [_sure(changed), share(float(np.median(detectable)))]
+
+
+def _any_by_day(whole: Grid, cut: Cut, pods: int, length: int, trials: int) -> str:
+    """How often any function is called changed, of its own or in total."""
+    luck, days = np.random.default_rng(11), _days(whole, length)
+    changed = np.zeros((len(days), trials))
+    for at, day in enumerate(days):
+        for trial in range(trials):
+            a, b, before = _told(whole, luck, cut=cut, pods=pods, length=length, day=day)
+            own, total, _ = families(a, b, whole.functions, **cut.how, day=DAY_SECONDS, before=before)
+            changed[at, trial] = any((benjamini_hochberg(family) <= 0.05).any() for family in (own, total))
+    return _sure(changed)
+
+
+def _days(whole: Grid, length: int) -> range:
+    """The days before which enough is known."""
+    return range(-(-KNOWN * length // DAY), whole.watched.shape[1] // DAY)
+
+
+def _sure(changed: F64) -> str:
+    """How often, of trials on each day, with its standard error."""
     each = changed.mean(1)
-    return f"{share(each.mean())} ± {share(each.std(ddof=1) / len(days) ** 0.5)}"
+    return f"{share(float(each.mean()))} ± {share(float(each.std(ddof=1)) / len(each) ** 0.5)}"
 
 
 def _told(
@@ -122,8 +146,9 @@ def _told(
     taken, watched = (cells.sum(0).reshape(count, length).sum(1) for cells in (past.samples[0], past.watched))
     told = (taken > 0) & (watched > 0)
     starts = np.arange(-float(count), 0)
-    before = History(taken[told] / watched[told], starts[told], later / length, DAY / length)
-    return (a, b, before) if luck.random() < 0.5 else (b, a, before)
+    at = np.zeros(1), np.array([later / length])
+    before = History(taken[told] / watched[told], starts[told], at, DAY / length)
+    return (a, b, before) if luck.random() < 0.5 else (b, a, replace(before, sides=at[::-1]))
 
 
 def recorded(trials: int) -> list[Table]:

@@ -67,7 +67,8 @@ def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows, His
         return a, b, None
     rates = earlier.reshape(world.pods_a, world.history, world.windows).sum((0, 2))
     starts = np.arange(world.history) - float(world.history)
-    return a, b, History(rates, starts, world.between / world.windows, MINUTES_OF_DAY / world.windows)
+    sides = np.zeros(1), np.array([world.between / world.windows])
+    return a, b, History(rates, starts, sides, MINUTES_OF_DAY / world.windows)
 
 
 def means(world: World, luck: np.random.Generator) -> tuple[F64, F64, F64]:

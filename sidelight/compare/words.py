@@ -11,6 +11,7 @@ from sidelight.stacks.about import moment, plural
 from sidelight.stacks.changes import percent, short, signed
 from sidelight.stacks.frames import Frame
 from sidelight.verdicts.conditions import State
+from sidelight.verdicts.words import LEAST_LOAD
 
 MOST_PARTS: Final = 5
 LAST_FRAMES: Final = 3
@@ -172,7 +173,9 @@ def method(verdict: Verdict) -> str:
     if told.get("same_pods"):
         parts.append("the same pods on both sides")
     if earlier := told.get("earlier"):
-        parts.append(f"load as it differed between the {earlier:,} ranges before")
+        by = float(told.get("expected") or 1) - 1
+        expected = f", by which B's time takes {signed(_percent(by), by)}" if abs(by) >= LEAST_LOAD else ""
+        parts.append(f"load as it differed between the {earlier:,} ranges before{expected}")
     if told.get("bootstrap") and told.get("rounds"):
         parts.append(f"{told['rounds']:,} bootstrap rounds over {told['bootstrap']}")
     if scatter := [value for value in told.get("over_dispersion") or () if value is not None]:

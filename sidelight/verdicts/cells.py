@@ -30,6 +30,10 @@ ROOM: Final = 0.8
 """What is tested for itself spends this part of its level. How often few pods differ by luck depends on which
 pods they are: by recordings (`bench/verdicts`) false changes lie up to a quarter above what is spent."""
 
+FOLLOWS: Final = 0.5
+"""What is done for each request follows load, and what is done once a minute does not. Of a function it is
+not known: one that does not follow at all lies two standard errors off what is expected."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -66,7 +70,8 @@ class Design:
     same. `same_pods`: a row of A and the same of B are the same pods. `passing`: how the passing of time is
     judged, for each side, or once for their difference where columns are paired. `alpha`: the level that is
     spent at this look. `detect`: the relative change one wants to see. `before`: the ranges that came before,
-    where they told how far such sides lie apart.
+    where they told how far such sides lie apart. `part`: a part of the stacks is compared, and `passing` is
+    of all of them.
     """
 
     a: Side
@@ -78,11 +83,23 @@ class Design:
     alpha: float
     detect: float
     before: History | None = None
+    part: bool = False
 
     @property
     def tested(self) -> float:
         """At which level a single quantity is tested, so that `alpha` is kept whichever pods there are."""
         return ROOM * self.alpha
+
+    @property
+    def expected(self) -> float:
+        """So many times what A took is what B is expected to take by load alone: 1 where nothing tells."""
+        return self.passing.known.expected if self.passing.known else 1.0
+
+    @property
+    def following(self) -> float:
+        """The variance of how far a part of the stacks follows the load of all, relative to the square of its
+        rate."""
+        return (FOLLOWS * (1 - 1 / self.expected)) ** 2
 
     @property
     def frequencies(self) -> int:
@@ -104,9 +121,11 @@ def design(
     detect: float = 0.05,
     day: float = DAY,
     before: History | None = None,
+    part: bool = False,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly load
-    changes, and the ranges that came `before` do where there are enough. Days last `day` seconds.
+    changes, and the ranges that came `before` do where there are enough. Days last `day` seconds. `part`:
+    what is compared is a part of that whole.
 
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
@@ -133,7 +152,7 @@ def design(
         own = sum(_own(side, cells) for side, cells in zip((a, b), rows, strict=True))
         found = replace(found, known=replace(found.known, variance=max(found.known.variance - own, 0.0)))
     told = known if found.known else None
-    return Design(a, b, same_time, other_days, same_pods, found, level, detect, told)
+    return Design(a, b, same_time, other_days, same_pods, found, level, detect, told, part)
 
 
 def spent(alpha: float, look: int) -> float:

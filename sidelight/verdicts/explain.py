@@ -8,10 +8,10 @@ none inside another, that accounts for `SHARE` of the change, out of paths that 
   at least `LEAST` of it;
 - a path is *vague*, and never chosen, if a few paths inside it, none of them vague, carry `NEARLY` all of its
   change, or account for the whole by themselves, as far as that is asked for: a trunk that carries all of the
-  change says nothing that its branches do not. How few depends on its weight: a path that carries all of the change gives way to `limit` others,
-  one that carries a tenth only to a tenth of that. So a path gives way only to paths that carry about 1/limit
-  of the change each, and what is lost on the way down is lost once: those that it gives way to are chosen
-  themselves;
+  change says nothing that its branches do not. How few depends on its weight: a path that carries all of the
+  change gives way to `limit` others, one that carries a tenth only to a tenth of that. So a path gives way
+  only to paths that carry about 1/limit of the change each, and what is lost on the way down is lost once:
+  those that it gives way to are chosen themselves;
 - the root is the whole, and never chosen.
 
 Sets without nesting are antichains of the tree, and the best of at most k nodes in a subtree is its own node

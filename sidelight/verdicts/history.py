@@ -7,8 +7,11 @@ before can tell. A service that was watched for three days has 72 hours to show 
 The rates of earlier ranges, as long as the sides, are taken to be normal on a logarithmic scale, with the
 covariance that load has which forgets exponentially, beside what no two ranges share and the course of a day.
 How slow, how much of each and how large is not known: all of them are weighed by their restricted likelihood
-(Harville, 1974), and half the interval is that of the mixture of Student's t, as in `slowness`. What two
-ranges so far apart have in common cancels, and of the day all that comes again at the same hour.
+(Harville, 1974). For each of them what came before says which difference of the sides is to be expected, and
+how far it may be off: the best linear prediction where the mean is not known (universal kriging; Cressie,
+Statistics for Spatial Data, 1993, §3.4). So B at nine is expected to take more than A at eight, if nine
+o'clock does, and what both have in common cancels. Neither side has a say in it. Together they make a mixture
+of Student's t, as in `slowness`, of which the interval has its middle in the mean.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ _DAILY: Final = np.array([0.0, 0.5, 0.9, 0.98, 0.996])
 """What part of the variance may be the day's."""
 TWICE_DAILY: Final = 0.1
 """What part of the day comes twice a day: there is a noon, or two shifts."""
+LEAST_LEFT: Final = 1e-3
+"""However well the rest is foretold, so much remains of the variance that sides have by themselves."""
 _ITSELF: Final = 1e-9
 """Nearer than this a range is the same one."""
 LEAST_OF_DAY: Final = 0.9
@@ -48,64 +53,94 @@ LEAST_OF_DAY: Final = 0.9
 class History:
     """The rates of ranges that came before, none of them 0, and where each began, (N,), in lengths of one.
 
-    `apart`: how far apart the two sides that are compared began, at least 1; `day`: both in such lengths.
+    `sides`: where the ranges began that A is made of, and B, none of them among those that came before; `day`
+    is how long a day is. All are in such lengths.
     """
 
     rates: F64
     starts: F64
-    apart: float
+    sides: tuple[F64, F64]
     day: float
 
     @property
     def tells(self) -> bool:
         """Whether there is enough of it: also no less than lies between the sides."""
-        count = len(self.rates)
-        return count >= FEWEST and self.apart <= float(np.ptp(self.starts)) + 1
+        apart = abs(float(self.sides[1].mean() - self.sides[0].mean()))
+        return len(self.rates) >= FEWEST and max(apart, 1.0) <= float(np.ptp(self.starts)) + 1
 
-    def half(self, alpha: float) -> tuple[float, float]:
-        """Half the interval of the relative difference of two sides that took the same, and its degrees of
-        freedom."""
+    def foretold(self, alpha: float) -> Foretold:
+        """How far two sides that take the same are expected to lie apart."""
         logs = np.log(self.rates)
         logs = logs - logs.mean()
         freedom = len(logs) - 1
-        daily = _DAILY if np.ptp(self.starts) + 1 >= LEAST_OF_DAY * self.day else _DAILY[:1]
-        grid = np.meshgrid(
-            np.geomspace(_SHORTEST, _LONGEST * (float(np.ptp(self.starts)) + 1), _TIMES), _ALONE, daily
-        )
+        longest = float(np.ptp(self.starts)) + 1
+        daily = _DAILY if longest >= LEAST_OF_DAY * self.day else _DAILY[:1]
+        grid = np.meshgrid(np.geomspace(_SHORTEST, _LONGEST * longest, _TIMES), _ALONE, daily)
         times, alone, part = (axis.ravel() for axis in grid)
-        lags, where = np.unique(
-            np.abs(np.subtract.outer(self.starts, self.starts)).round(6), return_inverse=True
+        loads = _Loads(times, alone, part, self.day)
+        one, two = (loads.shared(_lags(self.starts, side)).mean(2) for side in self.sides)
+        found = _conditioned(loads.shared(_lags(self.starts, self.starts)), logs, two - one)
+        likely = -SHORTER * np.log(times) - 0.5 * (
+            found.determinant + np.log(found.ones) + freedom * np.log(found.scale)
         )
-        slow, again = _shared(lags, times, alone, part, self.day)
-        inside = np.ascontiguousarray((slow + again).T)[:, where.reshape(len(logs), len(logs))]
-        ones, scale, determinant = _likelihood(inside, logs)
-        likely = -SHORTER * np.log(times) - 0.5 * (determinant + np.log(ones) + freedom * np.log(scale))
         weighed = np.exp(likely - likely.max())
-        slow, again = _shared(np.array([0.0, self.apart]), times, alone, part, self.day)
-        error = 2 * (slow[0] - slow[1] + np.maximum(again[0] - again[1], 0.0))
-        return mixed(
-            weighed / weighed.sum(), error * scale / freedom, np.full(len(times), float(freedom)), alpha
-        )
+        weighed /= weighed.sum()
+        # both sides have their own of what no two ranges share, also where they meet
+        between = loads.shared(np.maximum(_lags(*self.sides), 1.0)).mean((1, 2))
+        within = [loads.shared(_lags(side, side)).mean((1, 2)) for side in self.sides]
+        apart = within[0] + within[1] - 2 * between
+        left = np.maximum(apart - found.told, LEAST_LEFT * (within[0] + within[1]))
+        middle = float(weighed @ found.mean)
+        variance, df = left * found.scale / freedom, np.full(len(weighed), float(freedom))
+        return Foretold(middle, *mixed(weighed, variance, df, alpha, found.mean - middle))
 
 
-def _likelihood(inside: F64, logs: F64) -> tuple[F64, F64, F64]:
-    """What the restricted likelihood of rates (N,) is made of, for each of their covariances C (G, N, N):
-    1'C⁻¹1, what is left of logs'C⁻¹logs when their mean is taken out, and log |C|; each (G,).
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """What is expected of two sides that take the same: the logarithm of B's rate over A's, half the interval
+    of it, and the degrees of freedom of that."""
+
+    log: float
+    half: float
+    df: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditioned:
+    """What rates (N,) say with each of G covariances: each (G,).
+
+    1'C⁻¹1; what is left of logs'C⁻¹logs when their mean is taken out (`scale`); log |C|; the mean of the
+    difference of two ranges given the rates, and how much smaller they make its variance (`told`), with what
+    is lost as the mean of all is not known.
+    """
+
+    ones: F64
+    scale: F64
+    determinant: F64
+    mean: F64
+    told: F64
+
+
+def _conditioned(inside: F64, logs: F64, shared: F64) -> _Conditioned:
+    """Of covariances C (G, N, N) and how much rates have in common with the difference, d (G, N).
 
     One decomposition tells all: below that of C, that of C with more rows b has b'L⁻ᵀ.
     """
     count = len(logs)
-    whole = np.zeros((len(inside), count + 2, count + 2))
+    whole = np.zeros((len(inside), count + 3, count + 3))
     whole[:, :count, :count] = inside
-    whole[:, count, :count], whole[:, count + 1, :count] = 1.0, logs
+    whole[:, count, :count], whole[:, count + 1, :count], whole[:, count + 2, :count] = 1.0, logs, shared
     # whatever stands there, it changes nothing above; so large it is never less than what is taken off
-    whole[:, [count, count + 1], [count, count + 1]] = 1e30
+    rows = np.arange(count, count + 3)
+    whole[:, rows, rows] = 1e30
     lower = np.linalg.cholesky(whole)
-    one, own = lower[:, count, :count], lower[:, count + 1, :count]
-    ones, cross, square = (np.einsum("gn,gn->g", *of) for of in ((one, one), (one, own), (own, own)))
+    one, own, of = (lower[:, row, :count] for row in rows)
+    pairs = ((one, one), (one, own), (own, own), (of, one), (of, own), (of, of))
+    ones, cross, square, of_one, of_own, of_of = (np.einsum("gn,gn->g", *pair) for pair in pairs)
     scale = np.maximum(square - cross**2 / ones, np.finfo(float).tiny)
     diagonal = np.diagonal(lower, axis1=1, axis2=2)[:, :count]
-    return ones, scale, 2 * np.log(diagonal).sum(1)
+    mean = of_own - of_one * cross / ones
+    return _Conditioned(ones, scale, 2 * np.log(diagonal).sum(1), mean, of_of - of_one**2 / ones)
 
 
 def averaged(lag: F64, times: F64) -> F64:
@@ -119,18 +154,36 @@ def averaged(lag: F64, times: F64) -> F64:
     return found
 
 
-def _shared(lag: F64, times: F64, alone: F64, daily: F64, day: float) -> tuple[F64, F64]:
-    """The covariance (L, G) of ranges so far apart (L,): of what is not the day's, and of the day's.
+def _lags(one: F64, two: F64) -> F64:
+    lags: F64 = np.abs(np.subtract.outer(one, two)).round(6)
+    return lags
 
-    Load of variance 1 is averaged over each range, as it is seen.
-    """
-    away = lag[:, None]
-    apart = averaged(away, times) / averaged(np.zeros(1), times)
-    slow = np.where(away < _ITSELF, 1.0, (1 - alone) * apart)
-    once, twice = np.sinc(1 / day) ** 2, np.sinc(2 / day) ** 2
-    again = (1 - TWICE_DAILY) * once * np.cos(2 * np.pi * away / day)
-    again = again + TWICE_DAILY * twice * np.cos(4 * np.pi * away / day)
-    whole = (1 - TWICE_DAILY) * once + TWICE_DAILY * twice
-    # ranges of whole days hold nothing of it
-    known = whole > 1e-6
-    return (1 - daily * known) * slow, daily * known * again / max(whole, 1e-6)
+
+@dataclass(frozen=True, slots=True)
+class _Loads:
+    """Loads of variance 1 that forget in so many ranges, but for the part that no two ranges share and that
+    which is the day's, (G,) each."""
+
+    times: F64
+    alone: F64
+    daily: F64
+    day: float
+
+    def shared(self, lags: F64) -> F64:
+        """The covariance of ranges whose beginnings are so far apart, (N, M): (G, N, M).
+
+        Load is averaged over each range, as it is seen.
+        """
+        away, where = np.unique(lags, return_inverse=True)
+        lag = away[:, None]
+        apart = averaged(lag, self.times) / averaged(np.zeros(1), self.times)
+        slow = np.where(lag < _ITSELF, 1.0, (1 - self.alone) * apart)
+        once, twice = np.sinc(1 / self.day) ** 2, np.sinc(2 / self.day) ** 2
+        again = (1 - TWICE_DAILY) * once * np.cos(2 * np.pi * lag / self.day)
+        again = again + TWICE_DAILY * twice * np.cos(4 * np.pi * lag / self.day)
+        whole = (1 - TWICE_DAILY) * once + TWICE_DAILY * twice
+        # ranges of whole days hold nothing of it
+        daily = self.daily * (whole > 1e-6)
+        both = (1 - daily) * slow + daily * again / max(whole, 1e-6)
+        found: F64 = np.ascontiguousarray(both.T)[:, where.reshape(lags.shape)]
+        return found

@@ -50,12 +50,14 @@ class Known:
 
     `variance` of the difference of both sides, relative to their rate squared, with `df` degrees of freedom;
     and what the weights make of each series itself, which is `seen` of the whole: a quantity that shows more
-    within the sides than the whole does has that more.
+    within the sides than the whole does has that more. `expected`: so many times A's rate B is expected to
+    have by load alone.
     """
 
     variance: float
     df: float
     seen: tuple[float, ...]
+    expected: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,9 @@ def passing(
     plain = [float((one @ wave) ** 2 @ weight) for one, (wave, weight) in zip(series, turned, strict=True)]
     stretch, doubt, known = 1.0, 1.0, None
     if before is not None:
-        half, df = before.half(alpha)
-        known = Known((half / float(quantile(1 - alpha / 2, df))) ** 2, df, tuple(plain))
+        told = before.foretold(alpha)
+        variance = (told.half / float(quantile(1 - alpha / 2, told.df))) ** 2
+        known = Known(variance, told.df, tuple(plain), float(np.exp(told.log)))
     elif sum(plain):
         half, df = mixed(weighed, np.sum(variances, axis=0), _freedom(variances, counts), alpha)
         freedom = float(_freedom(plain, counts))

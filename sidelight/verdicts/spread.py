@@ -55,6 +55,7 @@ class Effects:
     """What differs, one of each for K quantities; every array has shape (K,).
 
     `a`, `b`, `delta`, `low`, `high` are rates (seconds per pod-second or request), variances their squares.
+    A's is `expected` times what was measured, as load at B's time makes it where what came before tells that.
     `needed`: so many standard errors large a change must be to be found with a chance of 80 %. `relative` is
     B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an end is not
     bounded. `detectable` is what is needed as a relative change, infinite where A is 0. `lasting` is the part
@@ -83,6 +84,7 @@ class Effects:
     counting_a: F64
     counting_b: F64
     usual: Usual = ALONE
+    expected: float = 1.0
 
 
 def effects(
@@ -101,13 +103,19 @@ def effects(
 
     Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself:
     for a `family` see `discovery` and `judged`. Those that are `akin`, as functions are, tell each other how
-    they scatter (`moderation`); `usual` is what others told.
+    they scatter (`moderation`); `usual` is what others told. Where what came before is known, load moves a
+    whole family at once, so that it has the room that one has.
     """
+    if design.expected != 1:
+        a = a * design.expected
     one, two = residuals(design, 0, a), residuals(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
-    room = 1.0 if akin or family else ROOM
+    several = (akin or family) and design.passing.known is None
+    room = 1.0 if several else ROOM
     alone_a, alone_b, both = _spread(design, one, two)
+    if akin or family or design.part:
+        both = replace(both, variance=both.variance + design.following * one.rate**2)
     floor = counting_a + counting_b
     mean = (one.rate + two.rate) / 2
     if akin:
@@ -137,7 +145,7 @@ def effects(
         one.rate, two.rate, delta, variance, df, needed, delta - half, delta + half,
         relative, ratio_low - 1, ratio_high - 1, p, detectable, (),
         np.minimum(both.lasting, variance), np.maximum(alone_a, counting_a),
-        np.maximum(alone_b, counting_b), counting_a, counting_b, usual,
+        np.maximum(alone_b, counting_b), counting_a, counting_b, usual, design.expected,
     )  # fmt: skip
     found = _one_sided(found, design, (a, b), (samples_a, samples_b))
     return judged(found, design, found.p <= design.alpha)

@@ -19,6 +19,8 @@ POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
 LONG_DAYS: Final = 30
 """Where it takes longer nobody wants to know how long."""
+LEAST_LOAD: Final = 0.005
+"""Where load is expected to do less nobody wants to know."""
 HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 1440
 
@@ -27,7 +29,8 @@ DAY_MINUTES: Final = 1440
 class Said:
     """What the sentence is made of: rates, the relative change with its interval, what would have shown.
 
-    `relative` and its ends are NaN where A is 0, infinite where they have no bound.
+    `relative` and its ends are NaN where A is 0, infinite where they have no bound. `expected`: so many times
+    what A took is `a`, as load alone is expected to make it at B's time.
     """
 
     a: float
@@ -40,6 +43,7 @@ class Said:
     samples: int
     level: float = 0.95
     unit: str = POD_SECOND
+    expected: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,11 @@ def sentence(
         return f"B takes {what}, and A took none ({numbers})."
     if said.direction is Direction.GONE:
         return f"B takes no {what}, and A took some ({numbers})."
+    by_load = _by_load(said)
+    numbers += by_load
     if said.direction in (Direction.MORE, Direction.LESS):
-        by = percent(abs(said.relative))
-        return f"B takes {by} {said.direction} {what} than A ({_interval(said)}; {numbers})."
+        by, than = percent(abs(said.relative)), "A would have then" if by_load else "A"
+        return f"B takes {by} {said.direction} {what} than {than} ({_interval(said)}; {numbers})."
     if said.direction is Direction.SAME:
         shown = f"a change of {_about(said.detectable)} would have shown"
         return f"No detectable change in {what} ({_interval(said)}; {numbers}): {shown}."
@@ -92,6 +98,15 @@ def sentence(
         return f"B took so little {what} that it may be chance that A took none ({numbers})."
     untold = f"Not enough data to tell whether {what} changed ({_interval(said)}; {numbers})"
     return untold + _lacking(said, lack)
+
+
+def _by_load(said: Said) -> str:
+    """What A took, where its rate is that of B's time."""
+    by = said.expected - 1
+    if abs(by) < LEAST_LOAD:
+        return ""
+    way = Direction.MORE if by > 0 else Direction.LESS
+    return f"; A took {short(said.a / said.expected)}, and B's time takes {percent(abs(by))} {way} by itself"
 
 
 def _interval(said: Said) -> str:

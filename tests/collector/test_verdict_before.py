@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -88,13 +89,10 @@ def test_samples_and_other_types_know_their_own_past(steady: ObjectStore) -> Non
     assert [one["state"] for one in found["conditions"]] == ["fine", "regressed"]
 
 
-def test_of_a_part_of_the_stacks_and_per_request_no_past_is_read(
-    steady: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_per_request_no_past_is_read(steady: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "sidelight.collector.query.verdict.before", lambda *_, **__: pytest.fail("it is read")
     )
-    assert said(steady, 24, pick=Pick(function="render"))["method"]["earlier"] == 0
     assert said(steady, 24, requests=(1000.0, 1000.0))["method"]["earlier"] == 0
 
 
@@ -141,6 +139,88 @@ def test_whole_hours_are_read_where_windows_were_added_up() -> None:
     one_by_one, by_hour = found(store), found(compacted(store))
     assert one_by_one["method"]["earlier"] == by_hour["method"]["earlier"] == hours - 2
     assert by_hour["rate"]["detectable"] == pytest.approx(one_by_one["rate"]["detectable"], rel=1e-6)
+
+
+def days(hours: int, *, last: float = 1.0) -> Iterator[Window]:
+    """A service of three pods whose load follows the day, by hours; in the last it takes `last` times as
+    much."""
+    luck = random.Random(8)
+    for hour in range(hours):
+        load = math.exp(0.4 * math.sin(2 * math.pi * hour / 24)) * luck.gauss(1, 0.01)
+        load *= last if hour == hours - 1 else 1.0
+        for one in shop("1", luck, pods=3, at=hour * 3600, minutes=11, step=354, busy=load):
+            ns = round(15.0 * load * luck.gauss(1, 0.005) * 1e9)
+            yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
+
+
+def of_hours(store: ObjectStore, *sides: tuple[int, int], kind: ProfileType = CPU) -> Verdict:
+    asks = [question('{service="shop"}', start=from_ * 3600, end=until * 3600) for from_, until in sides]
+    found = asked(store, lambda reading: verdict(reading, asks, kind, pick=ALL, wanted=Wanted(), most=50_000))
+    return found["verdict"]
+
+
+@pytest.mark.parametrize("kind", [CPU, WALL])
+@pytest.mark.parametrize(("last", "way"), [(1.0, ("same", "unclear")), (1.6, ("more",))])
+def test_an_hour_that_the_day_makes_busier_is_judged_by_what_is_beyond_that(
+    kind: ProfileType, last: float, way: tuple[str, ...]
+) -> None:
+    """The fourth hour of the third day against the first of it."""
+    store = stored(days(52, last=last))
+    found = of_hours(store, (48, 49), (51, 52), kind=kind)
+    method, rate = found["method"], found["rate"]
+    assert method["earlier"] == 48
+    if kind is WALL:
+        # threads wait all the time, so that their time hardly follows the day
+        assert method["expected"] == method["expected_sampled"] == pytest.approx(1, abs=0.2)
+        return
+    rises = math.exp(0.4 * math.sin(math.pi / 4))
+    assert (method["measured"], method["expected"]) == ("clock", pytest.approx(rises, rel=0.04))
+    assert method["expected_sampled"] == pytest.approx(rises, rel=0.06)
+    assert found["direction"] in way
+    assert rate["relative"] == pytest.approx(last - 1, abs=0.06)
+    assert rate["relative_low"] < last - 1 < rate["relative_high"]
+    assert rate["delta"] == pytest.approx(rate["b"] - rate["a"])
+    assert rate["a"] / method["expected"] == pytest.approx(15 / 60, rel=0.04), "what A took"
+    assert "more by itself" in found["sentence"]
+    words = set(found["functions"]["self"]["direction"])
+    assert ("more" in words) is (last > 1)
+    assert not words & {"less", "gone"}
+    paths = found["explanation"]["paths"]
+    whole = sum(path["delta"] for path in paths)
+    assert whole == pytest.approx((found["sampled"]["delta"] if last > 1 else 0), rel=0.25, abs=1e-9)
+
+
+def test_a_part_of_the_stacks_is_judged_as_it_is_among_all(steady: ObjectStore) -> None:
+    """What came before is known of all stacks: what one function takes is as sure alone as in the list."""
+    listed = said(steady, 24)["functions"]
+    at = listed["function"].index("render")
+    among = {name: column[at] for name, column in listed["total"].items()}
+    alone = said(steady, 24, pick=Pick(function="render"))
+    assert alone["method"]["earlier"] == 22
+    assert alone["method"]["measured"] == "samples"
+    assert alone["rate"]["delta"] == pytest.approx(among["delta"])
+    assert alone["direction"] == among["direction"] == "more"
+    # alone its interval has the room of what is tested for itself, and no other functions to learn from
+    assert alone["rate"]["high"] == pytest.approx(among["high"], rel=0.2)
+    guessed = said(steady, 24, most_ranges=0, pick=Pick(function="render"))
+    assert guessed["rate"]["detectable"] > 1.2 * alone["rate"]["detectable"]
+
+
+def test_sides_the_other_way_round_are_expected_to_differ_the_other_way() -> None:
+    store = stored(days(52))
+    rise, fall = (of_hours(store, *sides) for sides in (((48, 49), (51, 52)), ((51, 52), (48, 49))))
+    assert fall["method"]["expected"] == pytest.approx(1 / rise["method"]["expected"])
+    assert "less by itself" in fall["sentence"]
+
+
+def test_a_day_against_an_hour_is_judged_as_a_day_and_an_hour() -> None:
+    """An hour at the top of the day lies above the mean of the day before by what the day swings."""
+    store = stored(days(55))
+    found = of_hours(store, (24, 48), (54, 55))
+    assert found["method"]["earlier"] == 24
+    assert found["method"]["expected"] == pytest.approx(math.exp(0.4), rel=0.08)
+    assert found["direction"] in ("same", "unclear")
+    assert abs(found["rate"]["relative"]) < 0.1
 
 
 def test_windows_are_read_one_by_one_no_farther_back_than_that_is_bounded() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import design
-from sidelight.verdicts.history import FEWEST, History
+from sidelight.verdicts.history import FEWEST, History, _conditioned, _lags, _Loads
+from sidelight.verdicts.spread import effects
 from tests.verdicts.sides import F64, even, judge, pods
 
 HOURS = 24.0
@@ -25,7 +29,18 @@ def course(seed: int, keeps: float, count: int, size: float = 0.1, trials: int =
 
 
 def past(rates: F64, apart: float = 1.0, day: float = HOURS) -> History:
-    return History(rates, np.arange(len(rates)) - float(len(rates)), apart, day)
+    """Of A at 0, after so many ranges."""
+    return History(rates, np.arange(len(rates)) - float(len(rates)), (np.zeros(1), np.array([apart])), day)
+
+
+def half(of: History) -> float:
+    return of.foretold(0.05).half
+
+
+def swinging(count: int, size: float = 0.4) -> F64:
+    """Rates of so many hours that follow the day, up to two percent."""
+    swing: F64 = np.exp(size * np.sin(2 * np.pi * np.arange(count) / HOURS))
+    return swing * course(6, 0.0, count, 0.02)[0]
 
 
 @pytest.mark.parametrize("keeps", [0.0, 0.5, 0.9])
@@ -37,13 +52,13 @@ def test_two_ranges_lie_within_what_was_learnt_as_often_as_is_said(
     rates = course(11, keeps, count + apart + 1, trials=trials)
     beyond = 0
     for row in rates:
-        half, _ = past(row[:count], apart).half(0.05)
-        beyond += abs(np.log(row[count + apart] / row[count])) > half
+        told = past(row[:count], apart).foretold(0.05)
+        beyond += abs(np.log(row[count + apart] / row[count]) - told.log) > told.half
     assert 0.01 <= beyond / trials <= 0.085
 
 
 def test_ranges_that_vary_more_lie_farther_apart() -> None:
-    halves = [past(course(3, 0.5, 48, size)[0]).half(0.05)[0] for size in (0.02, 0.1, 0.5)]
+    halves = [half(past(course(3, 0.5, 48, size)[0])) for size in (0.02, 0.1, 0.5)]
     assert halves[1] == pytest.approx(5 * halves[0], rel=1e-6)
     assert halves[2] == pytest.approx(5 * halves[1], rel=1e-6)
 
@@ -52,32 +67,84 @@ def test_ranges_that_vary_more_lie_farther_apart() -> None:
 @given(st.integers(0, 500), st.floats(1e-6, 1e6))
 def test_neither_the_unit_nor_when_it_was_matters(seed: int, unit: float) -> None:
     rates, starts = course(seed, 0.5, 20)[0], np.arange(20.0)
-    one, other = History(rates, starts, 2.0, HOURS), History(unit * rates, starts - 1000, 2.0, HOURS)
-    assert other.half(0.05) == pytest.approx(one.half(0.05), rel=1e-6)
+    sides = np.array([20.0]), np.array([22.0])
+    one = History(rates, starts, sides, HOURS).foretold(0.05)
+    other = History(unit * rates, starts - 1000, (sides[0] - 1000, sides[1] - 1000), HOURS).foretold(0.05)
+    assert (other.half, other.df) == pytest.approx((one.half, one.df), rel=1e-6)
+    assert other.log == pytest.approx(one.log, abs=1e-9)
 
 
 def test_what_load_keeps_from_one_range_to_the_next_cancels() -> None:
-    near, far = (past(course(4, 0.95, 96)[0], apart).half(0.05)[0] for apart in (1.0, 60.0))
+    near, far = (half(past(course(4, 0.95, 96)[0], apart)) for apart in (1.0, 60.0))
     assert near < 0.7 * far
 
 
-def test_a_day_that_comes_again_cancels_between_the_same_hours_and_not_between_others() -> None:
-    hours = np.arange(96)
-    rates = np.exp(0.4 * np.sin(2 * np.pi * hours / HOURS)) * course(6, 0.0, 96, 0.02)[0]
-    same, other = (past(rates, apart).half(0.05)[0] for apart in (24.0, 12.0))
-    assert same < 0.1
-    assert other > 0.5
+@pytest.mark.parametrize("hour", [0, 6, 9, 12, 18])
+def test_the_day_tells_what_to_expect_of_another_hour_and_nothing_of_the_same(hour: int) -> None:
+    told = {apart: past(swinging(96 + hour), float(apart)).foretold(0.05) for apart in (1, 12, 24)}
+    for apart, of in told.items():
+        rises = 0.4 * np.sin(2 * np.pi * (hour + apart) / HOURS) - 0.4 * np.sin(2 * np.pi * hour / HOURS)
+        assert of.log == pytest.approx(rises, abs=0.05)
+        assert of.half < 0.15
+
+
+def test_a_course_that_never_came_again_tells_less_of_the_next_hours() -> None:
+    known, unknown = half(past(swinging(72), 6.0)), half(past(swinging(18), 6.0))
+    assert known < 0.15
+    assert unknown > 3 * known
+
+
+def test_sides_that_change_places_are_expected_to_differ_the_other_way() -> None:
+    one = past(swinging(80), 5.0)
+    told, turned = one.foretold(0.05), replace(one, sides=one.sides[::-1]).foretold(0.05)
+    assert turned.log == pytest.approx(-told.log)
+    assert (turned.half, turned.df) == pytest.approx((told.half, told.df))
+    assert abs(told.log) > 0.3
+
+
+def test_of_a_side_that_is_a_whole_day_and_an_hour_the_hour_is_expected_to_lie_off_the_mean() -> None:
+    day, rates = np.arange(0.0, 24.0), swinging(96)
+    for hour in (24.0, 30.0, 42.0):
+        told = History(rates, np.arange(-96.0, 0.0), (day, np.array([hour])), HOURS).foretold(0.05)
+        # the mean of a day is as large as that of its logarithms, but for a few percent
+        assert told.log == pytest.approx(0.4 * np.sin(2 * np.pi * hour / HOURS), abs=0.06)
+    alone = half(past(course(5, 0.0, 96)[0], 30.0))
+    longer = History(course(5, 0.0, 96)[0], np.arange(-96.0, 0.0), (day, np.array([30.0])), HOURS)
+    assert half(longer) < 0.85 * alone, "a mean of many ranges is surer than one of them"
+
+
+def test_what_is_expected_is_the_best_linear_prediction() -> None:
+    """With one load alone it is what kriging with an unknown mean solves for: weights that add up to 0."""
+    luck = np.random.default_rng(2)
+    logs, starts = luck.normal(0, 0.1, 12), np.arange(-12.0, 0.0)
+    loads = _Loads(np.array([3.0]), np.array([0.3]), np.array([0.5]), HOURS)
+    inside = loads.shared(_lags(starts, starts))
+    sides = [loads.shared(_lags(starts, np.array([at])))[0, :, 0] for at in (0.0, 5.0)]
+    found = _conditioned(inside, logs - logs.mean(), (sides[1] - sides[0])[None])
+    system = np.block([[inside[0], np.ones((12, 1))], [np.ones((1, 12)), np.zeros((1, 1))]])
+    weights = np.linalg.solve(system, np.append(sides[1] - sides[0], 0.0))[:12]
+    assert weights.sum() == pytest.approx(0, abs=1e-12)
+    assert found.mean[0] == pytest.approx(weights @ logs)
+    left = weights @ inside[0] @ weights - 2 * weights @ (sides[1] - sides[0])
+    assert -found.told[0] == pytest.approx(left)
+
+
+def test_sides_that_meet_still_have_what_is_each_ones_own() -> None:
+    rates = course(9, 0.0, 48)[0]
+    sides = np.array([0.0, 1.0]), np.array([0.5])
+    assert half(History(rates, np.arange(-48.0, 0.0), sides, HOURS)) > 0.1
 
 
 def test_ranges_that_are_missing_are_passed_over() -> None:
     rates, starts = course(7, 0.5, 96)[0], np.arange(96.0)
     kept = np.delete(starts.astype(int), [3, 4, 50])
-    whole = History(rates, starts, 1.0, HOURS).half(0.05)[0]
-    assert History(rates[kept], starts[kept], 1.0, HOURS).half(0.05)[0] == pytest.approx(whole, rel=0.1)
+    whole = History(rates, starts, (np.array([96.0]), np.array([97.0])), HOURS)
+    without = replace(whole, rates=rates[kept], starts=starts[kept])
+    assert half(without) == pytest.approx(half(whole), rel=0.1)
 
 
 def test_ranges_of_whole_days_have_no_day_in_them() -> None:
-    assert np.isfinite(past(course(8, 0.0, 30)[0], 1.0, 1.0).half(0.05)[0])
+    assert np.isfinite(half(past(course(8, 0.0, 30)[0], 1.0, 1.0)))
 
 
 @pytest.mark.parametrize(
@@ -91,8 +158,8 @@ def test_few_ranges_tell_nothing_nor_do_those_of_less_time_than_lies_between_the
 
 
 def test_ranges_that_all_took_the_same_say_that_there_is_no_difference() -> None:
-    half, _ = past(np.ones(30)).half(0.05)
-    assert half == pytest.approx(0, abs=1e-6)
+    told = past(np.ones(30)).foretold(0.05)
+    assert (told.log, told.half) == pytest.approx((0, 0), abs=1e-6)
 
 
 def test_what_came_before_makes_sides_at_different_times_sure_of_themselves() -> None:
@@ -104,6 +171,35 @@ def test_what_came_before_makes_sides_at_different_times_sure_of_themselves() ->
     assert steady.p[0] < 0.05 < alone.p[0]
     assert wild.p[0] > 0.05
     assert steady.detectable[0] < alone.detectable[0]
+
+
+def test_what_load_makes_of_another_hour_is_no_change_and_what_is_beyond_it_is() -> None:
+    before = past(swinging(80), 5.0)
+    times = float(np.exp(before.foretold(0.05).log))
+    assert times < 0.7
+    a, b = pods(1, 6, spread=0.0), pods(2, 6, spread=0.0)
+    equal, alone = judge(a, times * b, before=before)[1], judge(a, times * b)[1]
+    assert alone.p[0] < 0.05
+    assert equal.p[0] > 0.05
+    assert equal.expected == pytest.approx(times, rel=0.05)
+    assert equal.a[0] == pytest.approx(alone.a[0] * equal.expected)
+    more = judge(a, 1.5 * times * b, before=before)[1]
+    assert (more.p[0], more.direction) == (pytest.approx(0, abs=0.05), (Direction.MORE,))
+    assert more.relative[0] == pytest.approx(0.5, abs=0.1)
+    assert more.relative_low[0] < 0.5 < more.relative_high[0]
+
+
+def test_a_function_that_does_not_follow_load_is_not_told_to_have_changed_and_one_that_did_is() -> None:
+    before = past(swinging(80), 5.0)
+    times = float(np.exp(before.foretold(0.05).log))
+    a, b = (pods(seed, 6, spread=0.0, passing=0.005, quantities=4) for seed in (1, 2))
+    b *= np.array([times, times, 1.0, 3 * times])[:, None, None]
+    plan = design(even(6), even(6), a[0], b[0], before=before)
+    none = np.full(4, np.inf)
+    found = effects(plan, a, b, none, none, family=True)
+    assert found.relative[2] == pytest.approx(1 / times - 1, rel=0.1)
+    assert (found.p > 0.04).tolist() == [True, True, True, False]
+    assert (effects(plan, a, b, none, none).p[:3] > 0.04).tolist() == [True, True, False], "the whole follows"
 
 
 def test_sides_of_the_same_time_or_of_one_block_and_too_little_history_ask_nothing_of_it() -> None:

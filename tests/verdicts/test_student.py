@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.verdicts.student import cdf, mixed, quantile, two_sided
+from sidelight.verdicts.student import above, cdf, mixed, quantile, two_sided
 
 PUBLISHED = {
     # Pearson and Hartley, Biometrika Tables for Statisticians, table 12: df to the 97.5 % and 99.95 % points
@@ -72,3 +72,18 @@ def test_a_mixture_is_exceeded_as_often_as_it_says_and_has_the_heavier_tails() -
     # four standard errors of a share of 5 %
     assert float((np.abs(drawn) > half).mean()) == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / 400_000) ** 0.5)
     assert freedom < 8
+
+
+def test_a_mixture_around_several_middles_is_exceeded_as_often_as_it_says() -> None:
+    weighed, variance, df = np.array([0.7, 0.3]), np.array([1.0, 4.0]), np.array([8.0, 8.0])
+    half, _ = mixed(weighed, variance, df, 0.05, np.array([-1.0, 3.0]))
+    luck = np.random.default_rng(1)
+    first = luck.random(400_000) < 0.7
+    drawn = luck.standard_t(8, 400_000) * np.where(first, 1.0, 2.0) + np.where(first, -1.0, 3.0)
+    assert float((np.abs(drawn) > half).mean()) == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / 400_000) ** 0.5)
+
+
+def test_the_upper_tail_is_what_is_left_of_the_lower() -> None:
+    at = np.array([-40.0, -1.0, 0.0, 2.0, 30.0])
+    assert above(at, 5) == pytest.approx(1 - cdf(at, 5))
+    assert float(above(300.0, 8)) == pytest.approx(float(two_sided(300.0, 8)) / 2, rel=1e-12)

@@ -178,6 +178,24 @@ def test_where_a_change_comes_from_reads_on_from_the_sentence(
     assert re.sub(r"\s+", " ", region(page).locator(".why").inner_text()) == words
 
 
+def test_a_verdict_of_another_hour_shows_a_with_the_load_of_that_hour(shop: str, open_page: Open) -> None:
+    # B took 160 ms/s and A 110, which in the busier hour of B are 220.
+    method = {**verdict()["method"], "expected": 2.1, "expected_sampled": 2.0}
+    found = full(method=method, sampled=effect(0.22, 0.16, 0.01), sentence="B takes less.")
+    page: Page = open_page(f"{shop}/services")
+    judged(page, found, ("query", "render"))
+    page.goto(f"{shop}/s/shop/compare?{SIDES}")
+    note = page.locator(".norm")
+    expect(note).to_contain_text("A is shown with the load expected at B's time (+100.0 %).")
+    query = hover(page, "query")
+    assert "120 ms/s · 54.55 %" in query
+    assert "60.0 ms/s · 37.50 %" in query
+    assert "▼ takes less time in B (\N{MINUS SIGN}50.0 %)" in query
+    page.get_by_role("button", name="Raw differences").click()
+    expect(note).not_to_contain_text("expected")
+    assert "60.0 ms/s · 54.55 %" in hover(page, "query")
+
+
 def test_a_verdict_per_request_colours_a_graph_per_request(shop: str, open_page: Open) -> None:
     # B took 160 ms/s and A 110, for twice as many requests: as much as 80.
     method = {**verdict()["method"], "unit": "request"}

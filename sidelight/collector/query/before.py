@@ -30,17 +30,20 @@ from sidelight.verdicts.history import FEWEST, History
 LEAST: Final = 0.2
 """Of a range in which less than this part of the usual pod-seconds was watched nothing is taken."""
 
+PARTS: Final = 24
+"""A side that is longer than the other is so many ranges as long as that one, spread over it, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Before:
     """Ranges of `seconds` each that came before, the latest first: how long was watched (pod-seconds) and
     sampled of each type, how long pods were there, and what they took by the kernel's clock (each (N,)).
 
-    `apart`: how many ranges lie between the beginnings of both sides.
+    `sides`: how many ranges after the end of the last of them each part of A began, and of B.
     """
 
     seconds: float
-    apart: float
+    sides: tuple[F64, F64]
     watched: F64
     sampled: Mapping[ProfileType, F64]
     alive: F64
@@ -61,7 +64,7 @@ class Before:
         at = np.flatnonzero(told)
         day = DAY_NS / SECOND_NS / self.seconds
         rates = np.asarray(taken[at] / time[at], np.float64)
-        return History(rates, (-1.0 - at).astype(np.float64), self.apart, day)
+        return History(rates, (-1.0 - at).astype(np.float64), self.sides, day)
 
 
 def before(
@@ -81,12 +84,13 @@ def before(
         refs = reading.segments(from_ns, first)
         if not length % HOUR_NS or sum(ref.rows for ref in refs) <= most_rows:
             question = Question(side.selector, from_ns, first)
-            return _read(reading, question, length, count, abs(starts[1] - starts[0]))
+            parts = (_parts(start - first, long, length) for start, long in zip(starts, lengths, strict=True))
+            return _read(reading, question, length, count, tuple(parts))
         count //= 2
     return None
 
 
-def _read(reading: Reading, question: Question, length: int, count: int, between: int) -> Before:
+def _read(reading: Reading, question: Question, length: int, count: int, sides: tuple[F64, ...]) -> Before:
     chosen = choose(reading, question, stacks=False, step_ns=length)
     table, watched = chosen.table, processes(chosen.watched)
     if length % HOUR_NS:
@@ -107,7 +111,14 @@ def _read(reading: Reading, question: Question, length: int, count: int, between
     for first, covered, ns in watched_and_time(watched.append_column("range", pa.array(where)), "range"):
         seconds[where[first]] += covered
         alive[where[first]] += ns / SECOND_NS
-    return Before(length / SECOND_NS, max(between / length, 1.0), seconds, sampled, alive, clock)
+    return Before(length / SECOND_NS, (sides[0], sides[1]), seconds, sampled, alive, clock)
+
+
+def _parts(start: int, long: int, length: int) -> F64:
+    """Where ranges begin that a side is made of, in their lengths; of a longer one not all are looked at."""
+    count = min(max(round(long / length), 1), PARTS)
+    found: F64 = np.linspace(start, max(start + long - length, start), count) / length
+    return found
 
 
 def _span(own: Cut) -> tuple[int, int]:

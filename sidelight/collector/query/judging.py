@@ -64,10 +64,10 @@ CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direc
 class Judgement:
     """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
 
-    `clocked`: all stacks are looked at, so that the kernel's clock tells what they took of the CPU. `other`
-    has both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames`
-    which functions are one under two names; `requests` are those of each block of both sides, where rates are
-    per request. `earlier`: what all stacks took before sides at different times.
+    `all_stacks`: these are looked at, so that the kernel's clock tells what they took of the CPU. `other` has
+    both sides' rows of another type, `whole` those of all stacks, `waiting` the tree of all samples with
+    their rows, `renames` which functions are one under two names; `requests` are those of each block of both
+    sides, where rates are per request. `earlier`: what all stacks took before sides at different times.
     """
 
     def __init__(
@@ -79,10 +79,11 @@ class Judgement:
         kind: ProfileType,
         wanted: Wanted,
         other: Callable[[ProfileType], Sequence[Rows]],
+        whole: Callable[[ProfileType], Sequence[Rows]],
         waiting: Callable[[], tuple[Drawn, Sequence[Rows]]],
         renames: Callable[[Functions], Sequence[Rename]],
         *,
-        clocked: bool,
+        all_stacks: bool,
         lines: bool,
         requests: tuple[F64, F64] | None = None,
         earlier: Before | None = None,
@@ -92,7 +93,8 @@ class Judgement:
         of_a, of_b = requests or (None, None)
         self._per_request = requests is not None
         self._taken = taken(cuts.a, of_a), taken(cuts.b, of_b)
-        self._other, self._waiting, self._stacks = other, waiting, stacks
+        self._other, self._whole, self._waiting, self._stacks = other, whole, waiting, stacks
+        self._all_stacks = all_stacks
         self._earlier, told = earlier, earlier.of(kind) if earlier else None
         self._terms = Terms(
             kind,
@@ -109,9 +111,9 @@ class Judgement:
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        self._design = self._designed(watched, (a.seconds(), b.seconds()), told)
+        self._design = self._passing(watched, kind, (a, b))
         self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
-        self._clocked = clocked and all(own.clocked for own in self._cuts)
+        self._clocked = all_stacks and all(own.clocked for own in self._cuts)
         self._clock_sides = scaled(cuts.a, of_a, clock=True), scaled(cuts.b, of_b, clock=True)
         by_clock = self._measured(kind) == "clock"
         self._rate = self._unless_refused(self._by_clock()) if by_clock else self._sampled
@@ -180,7 +182,7 @@ class Judgement:
         """What accounts for the change: the fewest call paths, and functions by their own time."""
         of, sampled = self._nodes, self._sampled
         a, b = (whole if whole > 0 else 1.0 for whole in (self._design.a.whole, self._design.b.whole))
-        delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a
+        delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a * self._design.expected
         names = list(map(unescape, self._tree.names))
         # The whole may be known by the clock, what explains it is known by samples.
         agreed = sampled.delta[0] * self._rate.delta[0] > 0
@@ -235,11 +237,9 @@ class Judgement:
 
     def _of_type(self, kind: ProfileType) -> Effect:
         """The whole rate of another type than that asked for, comparable or not by its own states."""
-        (a, samples_a), (b, samples_b) = (
-            (rows.seconds(), float(rows.samples.sum())) for rows in self._other(kind)
-        )
-        told = self._earlier.of(kind) if self._earlier else None
-        of = self._designed((self._design.a, self._design.b), (a, b), told)
+        rows = self._other(kind)
+        (a, samples_a), (b, samples_b) = ((own.seconds(), float(own.samples.sum())) for own in rows)
+        of = self._passing((self._design.a, self._design.b), kind, rows)
         refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
         by_clock = self._measured(kind) == "clock"
         found = self._by_clock() if by_clock else self._raw(of, (a, b), (samples_a, samples_b))
@@ -286,8 +286,21 @@ class Judgement:
         a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
         return a, b
 
+    def _passing(self, watched: tuple[Side, Side], kind: ProfileType, rows: Sequence[Rows]) -> Design:
+        """How sides of a type are compared. What came before is of all stacks, and what it is held against as
+        well."""
+        told = self._earlier.of(kind) if self._earlier else None
+        part = told is not None and told.tells and not self._all_stacks
+        a, b = self._whole(kind) if part else rows
+        return self._designed(watched, (a.seconds(), b.seconds()), told, part=part)
+
     def _designed(
-        self, watched: tuple[Side, Side], cells: tuple[F64, F64], earlier: History | None = None
+        self,
+        watched: tuple[Side, Side],
+        cells: tuple[F64, F64],
+        earlier: History | None = None,
+        *,
+        part: bool = False,
     ) -> Design:
         wanted = self._wanted
         return design(
@@ -300,6 +313,7 @@ class Judgement:
             look=wanted.look,
             detect=wanted.detect,
             before=earlier,
+            part=part,
         )
 
     def _one(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
@@ -378,6 +392,7 @@ class Judgement:
             round(sum(self._samples)),
             1 - self._design.alpha,
             REQUEST if self._per_request else POD_SECOND,
+            rate.expected,
         )
         unwatched = [name for name, taken in zip("AB", self._taken, strict=True) if taken.pod_seconds <= 0]
         refused = "; ".join(check.text.rstrip(".") for check in self._refused)
@@ -409,6 +424,8 @@ class Judgement:
             ],
             "measured": self._measured(self._kind),
             "earlier": len(of.before.rates) if of.before else 0,
+            "expected": self._rate.expected,
+            "expected_sampled": sampled.expected,
         }
 
 
@@ -438,6 +455,7 @@ def _told(found: Effects, refused: Sequence[Check]) -> Effects:
 def _beyond_counting(table: Table, of: Design) -> Flags:
     """What differs by more than counting alone allows: the rest cannot be outside noise."""
     rates = [cells.sum((1, 2)) / side.whole for cells, side in ((table.a, of.a), (table.b, of.b))]
+    rates[0] *= of.expected
     counts = (table.samples_a, table.samples_b)
     variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
     differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - of.alpha / 2) * np.sqrt(variance)

@@ -144,6 +144,8 @@ class Method(TypedDict):
     over_dispersion: list[float | None]
     measured: str
     earlier: int
+    expected: float
+    expected_sampled: float
 
 
 class ToldMore(TypedDict):

@@ -15,7 +15,7 @@ from sidelight.collector.query.cells import F64, Cuts, choose_apart, counted, cu
 from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks, repainted
 from sidelight.collector.query.frames import Weights, weigh
 from sidelight.collector.query.judging import Judgement
-from sidelight.collector.query.picking import Pick, narrowed, picked
+from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
 from sidelight.collector.query.prometheus import RequestsUnknown
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.renaming import renamed
@@ -99,11 +99,11 @@ def judge(
     cuts = (both.cuts.a, both.cuts.b)
     stacks = pooled_stacks(reading, pairs) if lines else pooled
 
-    def other(wanted_kind: ProfileType) -> list[Rows]:
-        """What both sides took of another type; of which stacks does not matter."""
+    def taken(of_kind: ProfileType, of: Pick) -> list[Rows]:
+        """What both sides took of a type; of which of these stacks does not matter."""
         return [
             Rows.of((same(0, pa.int32(), len(weights.h)), weights), own)
-            for own, weights in zip(cuts, _of_type(reading, both, wanted_kind, pick), strict=True)
+            for own, weights in zip(cuts, _of_type(reading, both, of_kind, of), strict=True)
         ]
 
     def waiting() -> tuple[Drawn, list[Rows]]:
@@ -119,9 +119,9 @@ def judge(
         return renamed(reading, pairs, tree, functions, watched)
 
     requests, judged = _requests(reading, both.cuts, wanted)
-    # what came before is known of all stacks, and not per request
+    # what came before is not known per request
     earlier = None
-    if pick.all and requests is None:
+    if requests is None:
         earlier = before(reading, both.sides, both.cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
     judgement = Judgement(
         both.cuts,
@@ -130,10 +130,11 @@ def judge(
         stacks,
         kind,
         judged,
-        other,
+        lambda of_kind: taken(of_kind, pick),
+        lambda of_kind: taken(of_kind, ALL),
         waiting,
         renames,
-        clocked=pick.all,
+        all_stacks=pick.all,
         lines=lines,
         requests=requests,
         earlier=earlier,

@@ -70,5 +70,7 @@ export interface Verdict {
     readonly unit: string;
     readonly level: number;
     readonly measured?: "clock" | "samples";
+    /** So many times what A took is what samples of it are expected to take by load alone at B's time. */
+    readonly expected_sampled?: number;
   };
 }

@@ -6,6 +6,7 @@ import { look } from "../flame/look.ts";
 import { read, sum } from "../flame/reading.ts";
 import { treeOf, type Tree, type WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
+import { signedPercent } from "../numbers.ts";
 import type { Place } from "../url.ts";
 import { FlamePanel } from "./flamepanel.tsx";
 import { Functions } from "./functions.tsx";
@@ -32,7 +33,8 @@ export function Lensed({ answer, names, below }: {
   const looked = useMemo(() => look(tree, t, by), [tree, t, by]);
   const inverted = invert && view !== "table" && view !== "sandwich";
   const { verdict, changed } = answer;
-  const podSeconds = useMemo(() => alike(answer.sides.map((side) => side.pod_seconds), tree, verdict), [tree]);
+  const load = raw ? 1 : verdict?.method.expected_sampled ?? 1;
+  const podSeconds = useMemo(() => alike(answer.sides.map((side) => side.pod_seconds), tree, verdict, load), [tree, load]);
   const judged = useMemo(() => (verdict && changed && !raw ? judgedBy(tree, changed, verdict, looked.tree.by) : null), [looked, raw]);
   const reading = useMemo(
     () => read(looked.tree, podSeconds, { invert: inverted, collapse, norm, judged }),
@@ -41,7 +43,7 @@ export function Lensed({ answer, names, below }: {
   const nothing = t !== "" && looked.left.every(({ samples, of }) => samples === of);
   return (
     <>
-      <LensBar looked={looked} names={names} perRequest={verdict?.method.unit === "request"} />
+      <LensBar looked={looked} names={names} alike={verdict?.method.unit === "request" ? " B is shown as if it had served as many requests as A." : Math.abs(load - 1) < 0.005 ? "" : ` A is shown with the load expected at B's time (${signedPercent(load - 1)}).`} />
       {view === "lines" ? <LinesView tree={tree} names={names} />
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
@@ -51,9 +53,12 @@ export function Lensed({ answer, names, below }: {
   );
 }
 
-/** Where a verdict is per request, B is watched for as long as A would have been for as many requests. */
-function alike(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"]): number[] {
-  if (verdict?.method.unit !== "request") return podSeconds;
+/**
+ * Where a verdict is per request, B is watched for as long as A would have been for as many requests; where load is expected to
+ * differ, A for as long as it would have been for as much.
+ */
+function alike(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"], load: number): number[] {
+  if (verdict?.method.unit !== "request") return [podSeconds[0] / load, ...podSeconds.slice(1)];
   const { a, b } = verdict.sampled ?? verdict.rate;
   const [inA, inB] = tree.self.map(sum);
   // Not a number where a side took none.
