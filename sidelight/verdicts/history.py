@@ -54,13 +54,15 @@ class History:
     """The rates of ranges that came before, none of them 0, and where each began, (N,), in lengths of one.
 
     `sides`: where the ranges began that A is made of, and B, none of them among those that came before; `day`
-    is how long a day is. All are in such lengths.
+    is how long a day is. All are in such lengths. `directed`: B is judged by what is beyond the difference
+    that is to be expected; else that is among what the interval allows for.
     """
 
     rates: F64
     starts: F64
     sides: tuple[F64, F64]
     day: float
+    directed: bool = True
 
     @property
     def tells(self) -> bool:
@@ -90,7 +92,7 @@ class History:
         within = [loads.shared(_lags(side, side)).mean((1, 2)) for side in self.sides]
         apart = within[0] + within[1] - 2 * between
         left = np.maximum(apart - found.told, LEAST_LEFT * (within[0] + within[1]))
-        middle = float(weighed @ found.mean)
+        middle = float(weighed @ found.mean) if self.directed else 0.0
         variance, df = left * found.scale / freedom, np.full(len(weighed), float(freedom))
         return Foretold(middle, *mixed(weighed, variance, df, alpha, found.mean - middle))
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sidelight.collector.query.before import before
+from sidelight.collector.query.before import PARTS, _parts, before
 from sidelight.collector.query.cells import choose_apart, cut
 from sidelight.collector.query.picking import ALL, Pick
 from sidelight.collector.query.reading import Reading
@@ -39,7 +40,7 @@ def running(
     luck = random.Random(repr((ranges, differ)))
     for number in range(ranges):
         load = luck.gauss(1, differ) * (last if number == ranges - 1 else 1.0)
-        made = shop("1", luck, pods=3, at=number * RANGE, minutes=16, busy=load)
+        made = shop("1", luck, pods=3, at=number * RANGE, minutes=16, busy=load, **how)
         for one in made:
             ns = round(taken * load * luck.gauss(1, 0.005) * 1e9)
             yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
@@ -188,6 +189,37 @@ def test_an_hour_that_the_day_makes_busier_is_judged_by_what_is_beyond_that(
     paths = found["explanation"]["paths"]
     whole = sum(path["delta"] for path in paths)
     assert whole == pytest.approx((found["sampled"]["delta"] if last > 1 else 0), rel=0.25, abs=1e-9)
+
+
+def test_how_long_threads_wait_is_known_from_before_as_well() -> None:
+    """Ranges whose load differs have threads that wait longer in the one than in the other: no change."""
+    wild = stored(running(24, differ=0.15, last=1.3, thread="main"))
+    known, guessed = said(wild, 24), said(wild, 24, most_ranges=0)
+    assert guessed["idle"]["direction"] == "less"
+    assert known["idle"]["direction"] in ("same", "unclear")
+    assert (known["idle"]["a"], known["idle"]["b"]) == (guessed["idle"]["a"], guessed["idle"]["b"])
+    (main,) = known["roles"]
+    assert (main["thread"], main["idle"]["direction"]) == ("main", known["idle"]["direction"])
+    steady = said(stored(running(24, last=1.3, thread="main")), 24)
+    assert steady["idle"]["direction"] == steady["roles"][0]["idle"]["direction"] == "less"
+
+
+def test_of_what_cannot_tell_waiting_nothing_is_known_before() -> None:
+    blind = [replace(one, quality=replace(one.quality, missing_states=("idle",))) for one in running(24)]
+    assert said(stored(blind), 24)["idle"] is None
+
+
+@pytest.mark.parametrize(
+    ("long", "parts"), [(900, [0.5]), (2000, [0.5, 11 / 18 + 1]), (900 * 24, list(np.arange(24) + 0.5))]
+)
+def test_a_longer_side_is_so_many_ranges_as_long_as_the_other(long: int, parts: list[float]) -> None:
+    assert _parts(450, long, 900) == pytest.approx(parts, abs=0.2)
+
+
+def test_of_a_much_longer_side_no_more_ranges_are_looked_at_than_may_be() -> None:
+    found = _parts(0, 900 * 1000, 900)
+    assert len(found) == PARTS
+    assert (found[0], found[-1]) == (0, 999)
 
 
 def test_a_part_of_the_stacks_is_judged_as_it_is_among_all(steady: ObjectStore) -> None:

@@ -102,6 +102,13 @@ def test_sides_that_change_places_are_expected_to_differ_the_other_way() -> None
     assert abs(told.log) > 0.3
 
 
+def test_without_a_direction_the_interval_allows_for_what_is_expected() -> None:
+    one = past(swinging(80), 5.0)
+    told, both = one.foretold(0.05), replace(one, directed=False).foretold(0.05)
+    assert both.log == 0
+    assert both.half == pytest.approx(abs(told.log) + told.half, rel=0.1)
+
+
 def test_of_a_side_that_is_a_whole_day_and_an_hour_the_hour_is_expected_to_lie_off_the_mean() -> None:
     day, rates = np.arange(0.0, 24.0), swinging(96)
     for hour in (24.0, 30.0, 42.0):

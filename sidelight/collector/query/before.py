@@ -9,7 +9,7 @@ windows have to be read one by one and that is more than `most_rows` of samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,9 +20,10 @@ from sidelight.collector.columns import one, sum_of
 from sidelight.collector.query.cells import F64, I64, Cut, Cuts, floats, whole
 from sidelight.collector.query.frames import STATES_OF
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.sides import THREADS, telling
 from sidelight.collector.query.watched import processes, watched_and_time
 from sidelight.collector.query.windows import Question, choose
-from sidelight.collector.store.tables import DAY_NS, HOUR_NS
+from sidelight.collector.store.tables import DAY_NS, HOUR_NS, STATES
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.verdicts.history import FEWEST, History
@@ -38,6 +39,7 @@ PARTS: Final = 24
 class Before:
     """Ranges of `seconds` each that came before, the latest first: how long was watched (pod-seconds) and
     sampled of each type, how long pods were there, and what they took by the kernel's clock (each (N,)).
+    `waited`: of all threads and of each kind how long they waited, and all of their time.
 
     `sides`: how many ranges after the end of the last of them each part of A began, and of B.
     """
@@ -48,6 +50,7 @@ class Before:
     sampled: Mapping[ProfileType, F64]
     alive: F64
     clock: F64
+    waited: Mapping[str | None, tuple[F64, F64]]
 
     def of(self, kind: ProfileType) -> History:
         """What samples of a type tell."""
@@ -56,6 +59,10 @@ class Before:
     def by_clock(self) -> History:
         """What the kernel's clock tells."""
         return self._history(self.clock, self.alive)
+
+    def idle(self, thread: str | None) -> History:
+        """What the share of their time tells in which threads waited; it does not rise as load does."""
+        return replace(self._history(*self.waited[thread]), directed=False)
 
     def _history(self, taken: F64, time: F64) -> History:
         told = (taken > 0) & (time > 0)
@@ -105,13 +112,23 @@ def _read(reading: Reading, question: Question, length: int, count: int, sides: 
         kind: np.bincount(at, floats(sum_of(table, states)) * period, count).astype(np.float64)
         for kind, states in STATES_OF.items()
     }
+
+    def waited(thread: str | None) -> tuple[F64, F64]:
+        rows = telling(table, thread)
+        idle, every = (
+            np.bincount(at[rows], (floats(sum_of(table, states)) * period)[rows], count).astype(np.float64)
+            for states in (("idle",), STATES)
+        )
+        return idle, every
+
     where = ranges(watched)
     clock = np.bincount(where, floats(watched["target_cpu_ns"]), count).astype(np.float64) / SECOND_NS
     seconds, alive = np.zeros((2, count))
     for first, covered, ns in watched_and_time(watched.append_column("range", pa.array(where)), "range"):
         seconds[where[first]] += covered
         alive[where[first]] += ns / SECOND_NS
-    return Before(length / SECOND_NS, (sides[0], sides[1]), seconds, sampled, alive, clock)
+    idle = {thread: waited(thread) for thread in (None, *THREADS)}
+    return Before(length / SECOND_NS, (sides[0], sides[1]), seconds, sampled, alive, clock, idle)
 
 
 def _parts(start: int, long: int, length: int) -> F64:

@@ -18,7 +18,7 @@ from sidelight.collector.query.looping import looped
 from sidelight.collector.query.looping import told as told_loop
 from sidelight.collector.query.matching import fullmatches
 from sidelight.collector.query.renaming import merged, relabelled, with_old_names
-from sidelight.collector.query.sides import Wanted, scaled, taken, waited
+from sidelight.collector.query.sides import THREADS, Wanted, scaled, taken, waited
 from sidelight.collector.query.spreading import Functions, Rows, Table, functions, nodes
 from sidelight.collector.query.told import (
     Effect,
@@ -55,7 +55,6 @@ from sidelight.verdicts.renames import Rename
 from sidelight.verdicts.spread import ALONE, Effects, agreement, effects, judged
 from sidelight.verdicts.words import POD_SECOND, REQUEST, Lack, Said, sentence
 
-THREADS: Final = ("main", "other")
 MINUTE_SECONDS: Final = 60
 FEWEST_ROWS: Final = 2
 CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direction.GONE))
@@ -356,7 +355,8 @@ class Judgement:
         (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (waited(own, thread) for own in self._cuts)
         if time_a.whole <= 0 or time_b.whole <= 0:
             return None
-        of = self._designed((time_a, time_b), (idle_a, idle_b))
+        told = self._earlier.idle(thread) if self._earlier else None
+        of = self._designed((time_a, time_b), (idle_a, idle_b), told)
         return effect(self._one(of, (idle_a, idle_b), (samples_a, samples_b)))
 
     def _roles(self) -> list[RoleIdle]:

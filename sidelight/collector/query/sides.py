@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight.collector.columns import Column, is_word, one
@@ -18,6 +20,9 @@ from sidelight.verdicts.cells import Side
 from sidelight.verdicts.checks import LEAST_COVERAGE, Taken
 from sidelight.verdicts.conditions import Condition
 from sidelight.verdicts.history import MOST
+
+THREADS: Final = ("main", "other")
+"""The kinds of threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +52,14 @@ class Wanted:
 
 def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:
     """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
-    rows = _telling(own, thread)
+    rows = telling(own.windows.table, thread)
     idle, every = own.seconds(("idle",), rows), own.seconds(STATES, rows)
     samples = float(floats(own.windows.table["idle"])[rows].sum())
     return idle, Side(every, own.side.pods, own.side.seconds), samples
 
 
-def _telling(own: Cut, thread: str | None) -> Flags:
+def telling(table: pa.Table, thread: str | None) -> Flags:
     """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
-    table = own.windows.table
     lists = one(table["missing_states"])
     blind = whole(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
     telling = np.ones(len(table), bool)
