@@ -6,6 +6,7 @@ that warns says what else could explain it. What is not told is `unknown`, and n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,9 @@ LOAD_SHARE: Final = 0.2
 NEEDED: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a type reads too low."""
 LONG_SECONDS: Final = 12 * 3600
+DAY_SECONDS: Final = 86_400
+WEEK_DAYS: Final = 7
+SATURDAY: Final = 5
 """Ranges so long show by themselves how far load makes them differ."""
 FALLBACKS: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks are no match for those of the others."""
@@ -328,6 +332,9 @@ def _time(a: Taken, b: Taken, terms: Terms) -> Check:
         return _untold("time", "" if not a.windows else "told", "" if not b.windows else "told")
     if terms.paired == "time":
         return _alike("time", "both sides were watched at the same time")
+    if _kinds_of_days(a) != _kinds_of_days(b):
+        text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC): load of working days is not that of weekends"
+        return _differs("time", text, "Compare days of the same kind, or both versions while both run.")
     if terms.paired == "hours":
         return _alike("time", "the same hours of other days")
     if _hours(a) == _hours(b):
@@ -384,7 +391,19 @@ def _each(side: Taken, of: Callable[[datetime], object]) -> tuple[object, ...]:
 
 def _hours(side: Taken) -> tuple[object, ...]:
     """The hours of the day that a side lies in; a day and more has all of them."""
-    return () if side.last - side.first >= 86_400 else _each(side, lambda at: at.hour)
+    return () if side.last - side.first >= DAY_SECONDS else _each(side, lambda at: at.hour)
+
+
+def _kinds_of_days(side: Taken) -> frozenset[bool]:
+    """Whether a side lies on weekends, on working days or on both."""
+    first = int(side.first // DAY_SECONDS)
+    days = range(first, max(math.ceil(side.last / DAY_SECONDS), first + 1))[:WEEK_DAYS]
+    return frozenset(is_weekend(day * DAY_SECONDS) for day in days)
+
+
+def is_weekend(unix: float) -> bool:
+    """Whether a moment (seconds since 1970) is on a Saturday or Sunday, in UTC."""
+    return datetime.fromtimestamp(unix, UTC).weekday() >= SATURDAY
 
 
 def _clock(side: Taken) -> str:

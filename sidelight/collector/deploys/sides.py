@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span
+from sidelight.verdicts.checks import is_weekend
 
 MOST_DAYS: Final = 14
 """No earlier day than this is looked at."""
@@ -64,9 +64,9 @@ def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules) -> Sides | None
 def earlier_days(wanted: Range, first: float) -> Iterator[int]:
     """How many days earlier to look, in turn: days of the same kind (of the week, or its end) come first."""
     most = min(MOST_DAYS, int((wanted.start - first) // DAY_SECONDS))
-    own = _is_weekend(wanted.start)
+    own = is_weekend(wanted.start)
     days = range(1, most + 1)
-    yield from sorted(days, key=lambda n: (_is_weekend(wanted.start - n * DAY_SECONDS) is not own, n))
+    yield from sorted(days, key=lambda n: (is_weekend(wanted.start - n * DAY_SECONDS) is not own, n))
 
 
 def _before(deploy: Deploy, wanted: Range, ran: Ran) -> Sides | None:
@@ -77,7 +77,3 @@ def _before(deploy: Deploy, wanted: Range, ran: Ran) -> Sides | None:
         return None
     start = max(begin, float(int(theirs.first)))
     return Sides("before", Range(start, until), wanted) if start < until else None
-
-
-def _is_weekend(unix: float) -> bool:
-    return datetime.fromtimestamp(unix, UTC).weekday() >= 5
