@@ -70,8 +70,10 @@ def mixed(
         (quantile(1 - levels[1] / 2, df) * scale + np.abs(off)).max(),
         48,
     )
-    more, less = (above((at[:, None] + side * off) / scale, df) for side in (-1, 1))
-    beyond = (more + less) @ weighed
+    if off.any():
+        beyond = sum(above((at[:, None] + side * off) / scale, df) for side in (-1, 1)) @ weighed
+    else:
+        beyond = two_sided(at[:, None] / scale, df) @ weighed
     near, far = np.exp(np.interp(np.log(levels), np.log(beyond[::-1]), np.log(at[::-1])))
     ratios = quantile(1 - levels[1] / 2, _FREEDOMS) / quantile(1 - levels[0] / 2, _FREEDOMS)
     freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_FREEDOMS))))
