@@ -15,6 +15,9 @@ import type { PictureSide } from "./picturefiles.tsx";
 import { SandwichView } from "./sandwich.tsx";
 import { LensBar } from "./transforms.tsx";
 
+/** Where load is expected to do less, as in the verdict's sentence, nothing is said of it. */
+const LEAST_LOAD = 0.005;
+
 /** What the API is asked for so that a tree can be looked at as an address says. */
 export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, string> =>
   ({ lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && type === "wall" ? "1" : "" });
@@ -38,12 +41,12 @@ export function Lensed({ answer, names, below }: {
   const judged = useMemo(() => (verdict && changed && !raw ? judgedBy(tree, changed, verdict, looked.tree.by) : null), [looked, raw]);
   const reading = useMemo(
     () => read(looked.tree, podSeconds, { invert: inverted, collapse, norm, judged }),
-    [looked, inverted, collapse, norm, judged],
+    [looked, podSeconds, inverted, collapse, norm, judged],
   );
   const nothing = t !== "" && looked.left.every(({ samples, of }) => samples === of);
   return (
     <>
-      <LensBar looked={looked} names={names} alike={verdict?.method.unit === "request" ? " B is shown as if it had served as many requests as A." : Math.abs(load - 1) < 0.005 ? "" : ` A is shown with the load expected at B's time (${signedPercent(load - 1)}).`} />
+      <LensBar looked={looked} names={names} alike={alikeWords(verdict, load)} />
       {view === "lines" ? <LinesView tree={tree} names={names} />
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
@@ -63,6 +66,11 @@ function alike(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"]
   const [inA, inB] = tree.self.map(sum);
   // Not a number where a side took none.
   return [podSeconds[0], (podSeconds[0] * inB * a) / (inA * b) || podSeconds[1]];
+}
+
+function alikeWords(verdict: FlameAnswer["verdict"], load: number): string {
+  if (verdict?.method.unit === "request") return " B is shown as if it had served as many requests as A.";
+  return Math.abs(load - 1) < LEAST_LOAD ? "" : ` A is shown with the load expected at B's time (${signedPercent(load - 1)}).`;
 }
 
 function NothingLeft() {
