@@ -91,13 +91,13 @@ def before(
         refs = reading.segments(from_ns, first)
         if not length % HOUR_NS or sum(ref.rows for ref in refs) <= most_rows:
             question = Question(side.selector, from_ns, first)
-            parts = (_parts(start - first, long, length) for start, long in zip(starts, lengths, strict=True))
-            return _read(reading, question, length, count, tuple(parts))
+            a, b = (_parts(start - first, long, length) for start, long in zip(starts, lengths, strict=True))
+            return _read(reading, question, length, count, (a, b))
         count //= 2
     return None
 
 
-def _read(reading: Reading, question: Question, length: int, count: int, sides: tuple[F64, ...]) -> Before:
+def _read(reading: Reading, question: Question, length: int, count: int, sides: tuple[F64, F64]) -> Before:
     chosen = choose(reading, question, stacks=False, step_ns=length)
     table, watched = chosen.table, processes(chosen.watched)
     if length % HOUR_NS:
@@ -127,12 +127,12 @@ def _read(reading: Reading, question: Question, length: int, count: int, sides: 
     for first, covered, ns in watched_and_time(watched.append_column("range", pa.array(where)), "range"):
         seconds[where[first]] += covered
         alive[where[first]] += ns / SECOND_NS
-    idle = {thread: waited(thread) for thread in (None, *THREADS)}
-    return Before(length / SECOND_NS, (sides[0], sides[1]), seconds, sampled, alive, clock, idle)
+    kinds = {thread: waited(thread) for thread in (None, *THREADS)}
+    return Before(length / SECOND_NS, sides, seconds, sampled, alive, clock, kinds)
 
 
 def _parts(start: int, long: int, length: int) -> F64:
-    """Where ranges begin that a side is made of, in their lengths; of a longer one not all are looked at."""
+    """Where ranges of `length` (ns) begin that a side is made of, in such lengths: at most PARTS of them."""
     count = min(max(round(long / length), 1), PARTS)
     found: F64 = np.linspace(start, max(start + long - length, start), count) / length
     return found

@@ -110,7 +110,7 @@ class Judgement:
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        self._design = self._passing(watched, kind, (a, b))
+        self._design = self._design_of_type(watched, kind, (a, b))
         self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
         self._clocked = all_stacks and all(own.clocked for own in self._cuts)
         self._clock_sides = scaled(cuts.a, of_a, clock=True), scaled(cuts.b, of_b, clock=True)
@@ -238,7 +238,7 @@ class Judgement:
         """The whole rate of another type than that asked for, comparable or not by its own states."""
         rows = self._other(kind)
         (a, samples_a), (b, samples_b) = ((own.seconds(), float(own.samples.sum())) for own in rows)
-        of = self._passing((self._design.a, self._design.b), kind, rows)
+        of = self._design_of_type((self._design.a, self._design.b), kind, rows)
         refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
         by_clock = self._measured(kind) == "clock"
         found = self._by_clock() if by_clock else self._raw(of, (a, b), (samples_a, samples_b))
@@ -285,7 +285,7 @@ class Judgement:
         a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
         return a, b
 
-    def _passing(self, watched: tuple[Side, Side], kind: ProfileType, rows: Sequence[Rows]) -> Design:
+    def _design_of_type(self, watched: tuple[Side, Side], kind: ProfileType, rows: Sequence[Rows]) -> Design:
         """How sides of a type are compared. What came before is of all stacks, and what it is held against as
         well."""
         told = self._earlier.of(kind) if self._earlier else None
