@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.page import Table, share
-from bench.verdicts.recordings import DAYS, Recording, load, names
+from bench.verdicts.recordings import Recording, load, names
 from bench.verdicts.trials import Windows, compared, families
 from bench.verdicts.weather import DAY_SECONDS
 from sidelight.verdicts.discovery import benjamini_hochberg
-from sidelight.verdicts.history import MOST, History
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 SECONDS: Final = 5.0
+PERIOD_SECONDS: Final = 0.01
+"""What a sample stands for, unless its sidecar saved CPU time."""
 DAY: Final = round(DAY_SECONDS / SECONDS)
 """Windows of a day."""
-KNOWN: Final = 24
-"""So many ranges come before the first that is compared, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,7 @@ class Grid:
     """A recording as pods by windows of five seconds: what was watched (P, N), requests (P, N), and samples
     (1 + 2F, P, N) of the whole, of each function by itself, and with what it calls.
 
+    Samples are as many as there would have been at 100 a second, as sidecars that save CPU time take fewer.
     `clock` (P, N) are the microseconds of CPU time by the kernel's clock: so many that counting them says
     nothing.
     """
@@ -58,7 +58,7 @@ class Grid:
 def grid(recording: Recording) -> Grid:
     at = (recording.start // SECONDS).astype(int)
     alone, total = recording.self_samples(), recording.total_samples()
-    every = np.column_stack([recording.samples(), alone, total])
+    every = np.column_stack([recording.samples(), alone, total]) * _stands_for(recording)[:, None]
     samples = np.zeros((len(recording.pods), int(at.max()) + 1, every.shape[1]))
     watched, requests, clock = np.zeros((3, *samples.shape[:2]))
     np.add.at(samples, (recording.pod, at), every)
@@ -68,94 +68,17 @@ def grid(recording: Recording) -> Grid:
     return Grid(watched, requests, clock, np.ascontiguousarray(samples.transpose(2, 0, 1)), alone.shape[1])
 
 
-def known(trials: int) -> list[Table]:
-    """Equal sides of recordings of fifteen days, of which it is known what came before."""
-    rows = []
-    for name in names(DAYS):
-        whole = grid(load(str(DAYS / f"{name}.npz")))
-        for what in ("apart", "same hours of another day"):
-            for length in (3, 9):
-                for pods in (2, 6):
-                    by_samples, by_clock = (
-                        _by_day(only, _CUTS[what], pods, length, trials // 20)
-                        for only in (whole.alone(), whole.clocked())
-                    )
-                    sides = f"{length * SECONDS:.0f} s"
-                    some = _any_by_day(whole, _CUTS[what], pods, length, trials // 100)
-                    rows.append([name, what, f"{pods} and {pods}", sides, *by_samples, *by_clock, some])
-    head = ["recording", "", "pods", "sides of", "false change by samples", "detectable",
-            "by the kernel's clock", "detectable", "functions: any false change"]  # fmt: skip
-    title = "Real recordings of fifteen days, of which it is known what came before (± one standard error)"
-    return [Table(title, head, rows)]
-
-
-def _by_day(whole: Grid, cut: Cut, pods: int, length: int, trials: int) -> list[str]:
-    """How often a change is seen that is none, with the standard error that it has as days differ, and the
-    change that is detectable in the median trial.
-
-    A is of one day after the other, but for the first, before which too little is known.
-    """
-    luck, days = np.random.default_rng(11), _days(whole, length)
-    changed, detectable = np.zeros((2, len(days), trials))
-    for at, day in enumerate(days):
-        for trial in range(trials):
-            a, b, before = _told(whole, luck, cut=cut, pods=pods, length=length, day=day)
-            _, found = compared(a, b, **cut.how, day=DAY_SECONDS, before=before)
-            changed[at, trial], detectable[at, trial] = found.p[0] <= 0.05, found.detectable[0]
-    return [_sure(changed), share(float(np.median(detectable)))]
-
-
-def _any_by_day(whole: Grid, cut: Cut, pods: int, length: int, trials: int) -> str:
-    """How often any function is called changed, of its own or in total."""
-    luck, days = np.random.default_rng(11), _days(whole, length)
-    changed = np.zeros((len(days), trials))
-    for at, day in enumerate(days):
-        for trial in range(trials):
-            a, b, before = _told(whole, luck, cut=cut, pods=pods, length=length, day=day)
-            own, total, _ = families(a, b, whole.functions, **cut.how, day=DAY_SECONDS, before=before)
-            changed[at, trial] = any((benjamini_hochberg(family) <= 0.05).any() for family in (own, total))
-    return _sure(changed)
-
-
-def _days(whole: Grid, length: int) -> range:
-    """The days before which enough is known."""
-    return range(-(-KNOWN * length // DAY), whole.watched.shape[1] // DAY)
-
-
-def _sure(changed: F64) -> str:
-    """How often, of trials on each day, with its standard error."""
-    each = changed.mean(1)
-    return f"{share(float(each.mean()))} ± {share(float(each.std(ddof=1)) / len(each) ** 0.5)}"
-
-
-def _told(
-    whole: Grid, luck: np.random.Generator, *, cut: Cut, pods: int, length: int, day: int
-) -> tuple[Windows, Windows, History]:
-    """Sides one after the other, or at the same hours of a day and the next, and the ranges before them, up
-    to as many as a collector reads."""
-    order = luck.permutation(len(whole.watched))
-    later = DAY if cut.other_days else length
-    last = min(whole.watched.shape[1] - length - later, (day + 1) * DAY - 1)
-    start = int(luck.integers(day * DAY, last + 1))
-    a, b = (
-        whole.part(rows, slice(at, at + length))
-        for rows, at in ((order[:pods], start), (order[pods : 2 * pods], start + later))
-    )
-    count = min(MOST, start // length)
-    past = whole.part(order[:pods], slice(start - count * length, start))
-    taken, watched = (cells.sum(0).reshape(count, length).sum(1) for cells in (past.samples[0], past.watched))
-    told = (taken > 0) & (watched > 0)
-    starts = np.arange(-float(count), 0)
-    at = np.zeros(1), np.array([later / length])
-    before = History(taken[told] / watched[told], starts[told], at, DAY / length)
-    return (a, b, before) if luck.random() < 0.5 else (b, a, replace(before, sides=at[::-1]))
+def _stands_for(recording: Recording) -> F64:
+    """How many samples at 100 a second one of each window stands for: 1, or more to two digits."""
+    found: F64 = np.round(recording.period / PERIOD_SECONDS, 2)
+    return found
 
 
 def recorded(trials: int) -> list[Table]:
     equal, planted = [], []
     for name in names():
         whole = grid(load(name))
-        for what, cut in _CUTS.items():
+        for what, cut in CUTS.items():
             equal += [
                 [name, what, f"{pods} and {pods}", *_equal(whole, cut, pods, trials)] for pods in (2, 4, 10)
             ]
@@ -187,7 +110,7 @@ class Cut:
         return {"same_time": self.same_time, "other_days": self.other_days, "same_pods": self.same_pods}
 
 
-_CUTS: Mapping[str, Cut] = {
+CUTS: Mapping[str, Cut] = {
     "same time": Cut(same_time=True),
     "same hours of another day": Cut(same_time=True, other_days=True),
     "same hours, the same pods": Cut(same_time=True, other_days=True, same_pods=True),
@@ -254,7 +177,7 @@ def _planted(whole: Grid, pods: int, trials: int) -> list[list[str]]:
     only, length = whole.alone(), 2 * DAY
 
     def sides() -> tuple[Windows, Windows]:
-        return _sides(only, _CUTS["same time"], pods, luck, length)
+        return _sides(only, CUTS["same time"], pods, luck, length)
 
     aims = [compared(*sides(), same_time=True)[1].detectable[0] for _ in range(trials)]
     aim = float(np.median(aims))

@@ -15,38 +15,23 @@ import argparse
 import dataclasses
 import json
 import os
-import random
 import re
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from bench.verdicts.recordings import RECORDED, Recording, recording_of, save, without_stacks
-from bench.verdicts.weather import DAY_SECONDS, Weather
+from bench.verdicts.weather import DAY_SECONDS, KINDS, RATES, Weather, shares
 from sidelight.stacks.window import Window
 from tests.running import Running, eventually, running, sidelight
 from tests.services.venvs import environment
 from tests.sidecar.collecting import collecting
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
-KINDS: Final[Mapping[str, Sequence[str]]] = {
-    "feed": (
-        "GET /items.json", "GET /items.xml", "GET /items.csv", "GET /items.mail", "GET /words",
-        "GET /stream", "GET /many", "POST /items", "GET /items.nothing",
-    ),
-    "shop": (
-        "GET /?page=3", "GET /?page=7", "GET /search/?q=red+warm", "GET /search/?q=old", "GET /p/7/",
-        "GET /p/60/", "GET /p/101/", "GET /report/", "GET /nowhere/",
-    ),
-}  # fmt: skip
-RATES: Final = {"feed": 16.0, "shop": 3.5}
-"""Requests per second and pod."""
-UNLIKE: Final = 0.1
-"""The standard deviation of the logarithms of the pods' shares of the load."""
 
 
 def main() -> None:
@@ -94,12 +79,6 @@ def main() -> None:
         taken = collector.taken
         for service in KINDS:
             report(service, [one for one in taken if one.labels["service"] == service], folder, given)
-
-
-def shares(pods: int, seed: int) -> list[float]:
-    """How much of the load each pod has, for good, against the others."""
-    luck = random.Random(seed)
-    return [luck.lognormvariate(0, UNLIKE) for _ in range(pods)]
 
 
 def feed(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Running]:

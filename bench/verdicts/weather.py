@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,20 @@ _POD_WANDER: Final = 0.15
 _KIND_WANDER_SECONDS: Final = 40.0
 _KIND_WANDER: Final = 0.3
 _BURSTS_EVERY_SECONDS: Final = 45.0
+KINDS: Final[Mapping[str, Sequence[str]]] = {
+    "feed": (
+        "GET /items.json", "GET /items.xml", "GET /items.csv", "GET /items.mail", "GET /words",
+        "GET /stream", "GET /many", "POST /items", "GET /items.nothing",
+    ),
+    "shop": (
+        "GET /?page=3", "GET /?page=7", "GET /search/?q=red+warm", "GET /search/?q=old", "GET /p/7/",
+        "GET /p/60/", "GET /p/101/", "GET /report/", "GET /nowhere/",
+    ),
+}  # fmt: skip
+RATES: Final = {"feed": 16.0, "shop": 3.5}
+"""Requests per second and pod."""
+UNLIKE: Final = 0.1
+"""The standard deviation of the logarithms of the pods' shares of the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +104,9 @@ def poisson(luck: random.Random, mean: float) -> int:
         count += 1
         spent += luck.expovariate(1)
     return count
+
+
+def shares(pods: int, seed: int) -> list[float]:
+    """How much of the load each pod has, for good, against the others."""
+    luck = random.Random(seed)
+    return [luck.lognormvariate(0, UNLIKE) for _ in range(pods)]

@@ -6,7 +6,7 @@ samples there are). Elsewhere it is the smallest weight where all are multiples 
 samples all weigh the same; else each entry is taken for one sample, which is no more than there were.
 
 All profiles of a file, which are threads, are added up. A last frame `[idle]` or `[gil]` is a state, as in
-folded text; a sample without frames is nobody's.
+folded text, and a function that is called so cannot be told from it; a sample without frames is nobody's.
 """
 
 from __future__ import annotations

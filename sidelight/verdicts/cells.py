@@ -99,7 +99,7 @@ class Design:
     def following(self) -> float:
         """The variance of how far a part of the stacks follows the load of all, relative to the square of its
         rate."""
-        return (FOLLOWS * (1 - 1 / self.expected)) ** 2
+        return (FOLLOWS * float(np.log(self.expected))) ** 2
 
     @property
     def frequencies(self) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench.verdicts.real import grid
 from bench.verdicts.recordings import (
     DAYS,
     RECORDED,
@@ -86,6 +88,14 @@ def test_what_is_recorded_in_git_is_real_and_small() -> None:
         days = load(str(DAYS / f"{name}.npz"))
         assert days.start.max() > 14.9 * DAY_SECONDS
         assert len(days.parent) == 1
+
+
+def test_samples_count_by_the_time_they_stand_for(recording: Recording) -> None:
+    usual, saving = (
+        grid(replace(recording, period=np.full(len(recording.start), period))) for period in (0.01, 0.05)
+    )
+    assert usual.samples[0].sum() == recording.samples().sum()
+    assert (saving.samples == 5 * usual.samples).all()
 
 
 def test_without_stacks_all_samples_are_there(recording: Recording) -> None:

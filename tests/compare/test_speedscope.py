@@ -26,6 +26,7 @@ from tests.compare.shipping import NEW, OLD, ship
 from tests.running import ROOT, collector, sidelight
 
 CPU, WALL = ProfileType.CPU, ProfileType.WALL
+STATES = ("[idle]", "[gil]")
 BUSY = """
 import json, sys, time
 def work(n):
@@ -91,7 +92,14 @@ def test_weights_are_told_apart_by_what_they_can_be(
 
 
 folded = st.dictionaries(
-    st.lists(st.text(min_size=1, max_size=6).map(escape), min_size=1, max_size=5).map(";".join).map(Stack),
+    st.lists(
+        # a function that is called as a state is cannot be told from it there
+        st.text(min_size=1, max_size=6).filter(lambda name: name not in STATES).map(escape),
+        min_size=1,
+        max_size=5,
+    )
+    .map(";".join)
+    .map(Stack),
     st.integers(1, 10_000),
     min_size=1,
     max_size=8,

@@ -196,6 +196,45 @@ def test_what_load_makes_of_another_hour_is_no_change_and_what_is_beyond_it_is()
     assert more.relative_low[0] < 0.5 < more.relative_high[0]
 
 
+@pytest.mark.parametrize("together", [{}, {"same_time": True, "other_days": True}])
+@pytest.mark.parametrize("times", [0.2, 0.7, 1.0, 1.4, 5.0])
+def test_sides_that_change_places_have_intervals_that_turn_over(
+    together: dict[str, bool], times: float
+) -> None:
+    """As many times as busy, or that part of it, is as far from nothing."""
+    before = past(course(9, 0.0, 48, 0.4)[0])
+    a, b = pods(1, 5), times * pods(2, 5)
+    one = judge(a, b, before=before, **together)[1]
+    other = judge(b, a, before=replace(before, sides=before.sides[::-1]), **together)[1]
+    assert one.p == pytest.approx(other.p)
+    assert 1 + one.relative_low == pytest.approx(1 / (1 + other.relative_high))
+    assert 1 + one.relative_high == pytest.approx(1 / (1 + other.relative_low))
+    assert one.detectable == pytest.approx(other.detectable)
+    assert np.isfinite(one.detectable).all()
+    held = bool(one.relative_low[0] <= 0 <= one.relative_high[0])
+    assert held == bool(one.low[0] <= 0 <= one.high[0]) == bool(one.p[0] > 0.05)
+    assert one.low[0] < one.delta[0] < one.high[0] < one.b[0]
+
+
+def test_sides_and_a_past_that_never_vary_are_the_same_or_surely_not() -> None:
+    steady = np.ones((1, 1, 16))
+    before = past(np.ones(48))
+    assert judge(steady, steady, before=before)[1].p[0] == 1
+    assert judge(steady, 2 * steady, before=before)[1].p[0] < 1e-6
+    functions = np.ones((3, 1, 16))
+    found = effects(design(even(1), even(1), functions[0], functions[0], before=past(course(9, 0.0, 48)[0])),
+                    functions, functions, *[np.full(3, 100.0)] * 2, akin=True)  # fmt: skip
+    assert np.isfinite([found.p, found.low, found.high, found.detectable]).all()
+
+
+def test_what_one_side_does_not_have_is_judged_in_seconds() -> None:
+    a, b = pods(1, 5, quantities=3), pods(2, 5, quantities=3)
+    a[1], b[2] = 0, 0
+    found = judge(a, b, before=past(course(9, 0.0, 48, 0.05)[0]))[1]
+    assert found.direction == (Direction.UNCLEAR, Direction.NEW, Direction.GONE)
+    assert np.isfinite([found.low, found.high]).all()
+
+
 def test_a_function_that_does_not_follow_load_is_not_told_to_have_changed_and_one_that_did_is() -> None:
     before = past(swinging(80), 5.0)
     times = float(np.exp(before.foretold(0.05).log))

@@ -94,6 +94,7 @@ def test_a_deploy_leads_to_its_comparison_at_its_times(shop: str, open_page: Ope
     page = open_page(f"{shop}/settings")
     deployed(page, deploy())
     page.goto(f"{shop}/services?theme=dark")
+    expect(row(page)).to_have_attribute("title", "B takes 8.1 % more CPU time than A.")
     row(page).click()
     given = parse_qs(urlsplit(page.url).query)
     assert given == {

@@ -1,0 +1,184 @@
+"""The same promises where it is known what came before: on recordings of fifteen days, and on their load
+drawn for hundreds of days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.verdicts.drawn import drawn
+from bench.verdicts.page import Table, share
+from bench.verdicts.real import CUTS, DAY, PERIOD_SECONDS, SECONDS, Cut, Grid, grid
+from bench.verdicts.recordings import DAYS, load, names
+from bench.verdicts.trials import Windows, compared, families
+from bench.verdicts.weather import DAY_SECONDS, KINDS
+from sidelight.verdicts.checks import CONTENTION_POINTS
+from sidelight.verdicts.discovery import benjamini_hochberg
+from sidelight.verdicts.history import MOST, History
+
+F64 = NDArray[np.float64]
+
+KNOWN: Final = 24
+"""So many ranges come before the first that is compared, at least."""
+DRAWN: Final = 40
+"""Days of each service that is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Which sides are cut out of the days of a recording: of so many pods and windows, one after the other or
+    at the same hours of a day and the next."""
+
+    cut: Cut
+    pods: int
+    windows: int
+
+    def days(self, whole: Grid) -> range:
+        """The days that A may be of: before them enough is known, and after them there is room for B."""
+        last = whole.watched.shape[1] - self.windows - self.later
+        return range(-(-KNOWN * self.windows // DAY), last // DAY + 1)
+
+    @property
+    def later(self) -> int:
+        """So many windows after A began B began."""
+        return DAY if self.cut.other_days else self.windows
+
+    def drawn(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[Windows, Windows, History]:
+        """Two equal sides, and the ranges before them, up to as many as a collector reads."""
+        order, length = luck.permutation(len(whole.watched)), self.windows
+        later = self.later
+        last = min(whole.watched.shape[1] - length - later, (day + 1) * DAY - 1)
+        start = int(luck.integers(day * DAY, last + 1))
+        a, b = (
+            whole.part(rows, slice(at, at + length))
+            for rows, at in (
+                (order[: self.pods], start),
+                (order[self.pods : 2 * self.pods], start + later),
+            )
+        )
+        count = min(MOST, start // length)
+        past = whole.part(order[: self.pods], slice(start - count * length, start))
+        taken, watched = (
+            cells.sum(0).reshape(count, length).sum(1) for cells in (past.samples[0], past.watched)
+        )
+        told = (taken > 0) & (watched > 0)
+        starts = np.arange(-float(count), 0)
+        at = np.zeros(1), np.array([later / length])
+        before = History(taken[told] / watched[told], starts[told], at, DAY / length)
+        return (a, b, before) if luck.random() < 0.5 else (b, a, replace(before, sides=at[::-1]))
+
+    def whole(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
+        """Whether a change of the whole is seen that is none, and which would be detectable."""
+        a, b, before = self.drawn(whole, luck, day)
+        _, found = compared(a, b, **self.cut.how, day=DAY_SECONDS, before=before)
+        return bool(found.p[0] <= 0.05), float(found.detectable[0])
+
+    def unwarned(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
+        """Whether a change of the whole is seen where the check `contention` does not warn that threads of
+        one side waited more for a CPU, which samples count as CPU time."""
+        clocked = np.stack([whole.samples[0], whole.clock / 1e6 / PERIOD_SECONDS])
+        a, b, before = self.drawn(replace(whole, samples=clocked), luck, day)
+        _, found = compared(a, b, **self.cut.how, day=DAY_SECONDS, before=before)
+        sampled, clock = (np.array([one.samples[at].sum() for one in (a, b)]) for at in (0, 1))
+        waited = np.maximum(1 - clock / np.maximum(sampled, 1), 0)
+        return bool(found.p[0] <= 0.05 and abs(waited[1] - waited[0]) <= CONTENTION_POINTS), np.inf
+
+    def any_function(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
+        """Whether any function is called changed, of its own or in total."""
+        a, b, before = self.drawn(whole, luck, day)
+        own, total, _ = families(a, b, whole.functions, **self.cut.how, day=DAY_SECONDS, before=before)
+        return any((benjamini_hochberg(family) <= 0.05).any() for family in (own, total)), np.inf
+
+
+Try = Callable[[Grid, np.random.Generator, int], tuple[bool, float]]
+Also = tuple[str, Callable[[Pairs, Grid, np.random.Generator, int], tuple[bool, float]], int]
+"""The head of a column, what is tried of pairs on each day, and how many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen on each day (D,), NaN where before it too little is known: how often a change, and which
+    change was detectable in the median trial."""
+
+    changed: F64
+    detectable: float
+
+    @classmethod
+    def of(cls, grids: Sequence[Grid], pairs: Pairs, one: Try, trials: int) -> Seen:
+        luck = np.random.default_rng(11)
+        changed = np.full((len(grids), -(-grids[0].watched.shape[1] // DAY)), np.nan)
+        detectable = []
+        for at, whole in enumerate(grids):
+            for day in pairs.days(whole):
+                found = [one(whole, luck, day) for _ in range(trials)]
+                changed[at, day] = np.mean([changed for changed, _ in found])
+                detectable += [change for _, change in found]
+        return cls(changed.ravel(), float(np.median(detectable)))
+
+    @property
+    def often(self) -> str:
+        return _sure(self.changed[~np.isnan(self.changed)])
+
+
+def recorded(trials: int) -> Table:
+    """Equal sides of recordings of fifteen days."""
+    each = {name: [grid(load(str(DAYS / f"{name}.npz")))] for name in names(DAYS)}
+    title = "Real recordings of fifteen days, of which it is known what came before (± one standard error)"
+    also = "by samples, not warned of waiting for a CPU", Pairs.unwarned, max(trials // 20, 1)
+    return _table(title, "recording", each, max(trials // 20, 1), also)
+
+
+def repeated(trials: int) -> Table:
+    """The same of their load, drawn for hundreds of days, with other pods every 40 of them."""
+    seeds = range(max(trials // 160, 1))
+    each = {service: [drawn(service, DRAWN, seed) for seed in seeds] for service in KINDS}
+    title = f"Their load, drawn for {DRAWN * len(seeds)} days (± one standard error)"
+    return _table(title, "drawn", each, 2, ("functions: any false change", Pairs.any_function, 1))
+
+
+def _table(title: str, of: str, each: Mapping[str, Sequence[Grid]], trials: int, also: Also) -> Table:
+    """A row for each service and pairs of sides, and one for all of the same cut; what is seen of the whole,
+    and `also` something else."""
+    rows = []
+    for what in ("apart", "same hours of another day"):
+        by_service = []
+        for name, grids in each.items():
+            ways = [_ways(grids, Pairs(CUTS[what], pods, length), trials, also)
+                    for length, pods in product((3, 9), (2, 6))]  # fmt: skip
+            for (length, pods), (samples, clock, more) in zip(product((3, 9), (2, 6)), ways, strict=True):
+                told = [cell for one in (samples, clock) for cell in (one.often, share(one.detectable))]
+                sides = [name, what, f"{pods} and {pods}", f"{length * SECONDS:.0f} s"]
+                rows.append([*sides, *told, more.often])
+            # what is of the same day is not told apart
+            each_day = np.ma.masked_invalid([[one.changed for one in way] for way in ways]).mean(0)
+            by_service.append(each_day.filled(np.nan))
+        samples, clock, more = np.concatenate(by_service, 1)
+        told = [cell for one in (samples, clock) for cell in (_sure(one[~np.isnan(one)]), "")]
+        rows.append(["all", what, "", "", *told, _sure(more[~np.isnan(more)])])
+    head = [of, "", "pods", "sides of", "false change by samples", "detectable",
+            "by the kernel's clock", "detectable", also[0]]  # fmt: skip
+    return Table(title, head, rows)
+
+
+def _ways(grids: Sequence[Grid], pairs: Pairs, trials: int, also: Also) -> list[Seen]:
+    """By samples and by the kernel's clock, and something else."""
+    _, one, times = also
+
+    def other(whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
+        return one(pairs, whole, luck, day)
+
+    return [
+        Seen.of([one.alone() for one in grids], pairs, pairs.whole, trials),
+        Seen.of([one.clocked() for one in grids], pairs, pairs.whole, trials),
+        Seen.of(grids, pairs, other, times),
+    ]
+
+
+def _sure(often: F64) -> str:
+    """How often on average of days, with its standard error."""
+    return f"{share(float(often.mean()))} ± {share(float(often.std(ddof=1)) / len(often) ** 0.5)}"
