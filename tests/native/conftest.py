@@ -126,6 +126,16 @@ def start() -> Iterator[Start]:
 
 
 @contextmanager
+def not_python() -> Iterator[int]:
+    """The process of a program that is no Python, and runs already: `Popen` returns once it does."""
+    with subprocess.Popen(["sleep", "30"]) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@contextmanager
 def apart(pid: int) -> Iterator[int]:
     """Threads started meanwhile and the process have no CPU in common, if there are two; its own is given.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sidelight_native import Engine
 
-from tests.native.conftest import apart
+from tests.native.conftest import apart, not_python
 
 
 def test_a_target_that_exits_ends_the_session_with_what_was_left(start, wait_until):
@@ -39,12 +39,8 @@ def test_a_target_that_replaces_itself_ends_the_session(start, wait_until):
 
 
 def test_a_process_that_is_not_python_is_refused_by_pid():
-    with subprocess.Popen(["sleep", "30"]) as process:
-        try:
-            with pytest.raises(ValueError, match=str(process.pid)):
-                Engine().attach(process.pid, rate_hz=100)
-        finally:
-            process.kill()
+    with not_python() as pid, pytest.raises(ValueError, match=str(pid)):
+        Engine().attach(pid, rate_hz=100)
 
 
 @pytest.mark.parametrize("pid", [2**22 + 1, 0, -1])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sidelight_native import PY_SPY_VERSION, Engine
 
+from tests.native.conftest import not_python
+
 
 def test_batches_tile_and_every_tick_is_in_exactly_one(start):
     target = start("shares", 30)
@@ -84,11 +86,12 @@ def test_other_threads_run_while_a_session_attaches_samples_and_stops(start, wai
     counter = threading.Thread(target=beat)
     counter.start()
     try:
-        before = beats
-        with pytest.raises(ValueError, match="no Python"):
-            # Takes about ten tries of 20 ms; with the GIL held the counter would stand still.
-            Engine().attach(start("not_python").pid, rate_hz=100)
-        during_attach = beats - before
+        with not_python() as pid:
+            before = beats
+            with pytest.raises(ValueError, match="no Python"):
+                # Takes about ten tries of 20 ms; with the GIL held the counter would stand still.
+                Engine().attach(pid, rate_hz=100)
+            during_attach = beats - before
         session = Engine().attach(target.pid, rate_hz=1000)
         before = beats
         wait_until(lambda: beats > before)
