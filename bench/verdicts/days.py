@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from bench.verdicts.drawn import drawn
 from bench.verdicts.page import Table, share
-from bench.verdicts.real import CUTS, DAY, PERIOD_SECONDS, SECONDS, Cut, Grid, grid
+from bench.verdicts.real import CUTS, DAY, SECONDS, Cut, Grid, grid
 from bench.verdicts.recordings import DAYS, load, names
 from bench.verdicts.trials import Windows, compared, families
 from bench.verdicts.weather import DAY_SECONDS, KINDS
-from sidelight.verdicts.checks import CONTENTION_POINTS
 from sidelight.verdicts.discovery import benjamini_hochberg
 from sidelight.verdicts.history import MOST, History
 
@@ -78,16 +77,6 @@ class Pairs:
         _, found = compared(a, b, **self.cut.how, day=DAY_SECONDS, before=before)
         return bool(found.p[0] <= 0.05), float(found.detectable[0])
 
-    def unwarned(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
-        """Whether a change of the whole is seen where the check `contention` does not warn that threads of
-        one side waited more for a CPU, which samples count as CPU time."""
-        clocked = np.stack([whole.samples[0], whole.clock / 1e6 / PERIOD_SECONDS])
-        a, b, before = self.drawn(replace(whole, samples=clocked), luck, day)
-        _, found = compared(a, b, **self.cut.how, day=DAY_SECONDS, before=before)
-        sampled, clock = (np.array([one.samples[at].sum() for one in (a, b)]) for at in (0, 1))
-        waited = np.maximum(1 - clock / np.maximum(sampled, 1), 0)
-        return bool(found.p[0] <= 0.05 and abs(waited[1] - waited[0]) <= CONTENTION_POINTS), np.inf
-
     def any_function(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
         """Whether any function is called changed, of its own or in total."""
         a, b, before = self.drawn(whole, luck, day)
@@ -95,9 +84,19 @@ class Pairs:
         return any((benjamini_hochberg(family) <= 0.05).any() for family in (own, total)), np.inf
 
 
-Try = Callable[[Grid, np.random.Generator, int], tuple[bool, float]]
-Also = tuple[str, Callable[[Pairs, Grid, np.random.Generator, int], tuple[bool, float]], int]
-"""The head of a column, what is tried of pairs on each day, and how many times."""
+Try = Callable[[Pairs, Grid, np.random.Generator, int], tuple[bool, float]]
+"""Whether a change is seen between sides that begin on a day, and which would be detectable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is tried, of which part of a recording, and how often on each day."""
+
+    head: str
+    part: Callable[[Grid], Grid]
+    one: Try
+    trials: int
+    with_detectable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +108,13 @@ class Seen:
     detectable: float
 
     @classmethod
-    def of(cls, grids: Sequence[Grid], pairs: Pairs, one: Try, trials: int) -> Seen:
+    def of(cls, grids: Sequence[Grid], pairs: Pairs, column: Column) -> Seen:
         luck = np.random.default_rng(11)
         changed = np.full((len(grids), -(-grids[0].watched.shape[1] // DAY)), np.nan)
         detectable = []
-        for at, whole in enumerate(grids):
+        for at, whole in enumerate(map(column.part, grids)):
             for day in pairs.days(whole):
-                found = [one(whole, luck, day) for _ in range(trials)]
+                found = [column.one(pairs, whole, luck, day) for _ in range(column.trials)]
                 changed[at, day] = np.mean([changed for changed, _ in found])
                 detectable += [change for _, change in found]
         return cls(changed.ravel(), float(np.median(detectable)))
@@ -129,8 +128,7 @@ def recorded(trials: int) -> Table:
     """Equal sides of recordings of fifteen days."""
     each = {name: [grid(load(str(DAYS / f"{name}.npz")))] for name in names(DAYS)}
     title = "Real recordings of fifteen days, of which it is known what came before (± one standard error)"
-    also = "by samples, not warned of waiting for a CPU", Pairs.unwarned, max(trials // 20, 1)
-    return _table(title, "recording", each, max(trials // 20, 1), also)
+    return _table(title, "recording", each, _of_the_whole(max(trials // 20, 1)))
 
 
 def repeated(trials: int) -> Table:
@@ -138,45 +136,41 @@ def repeated(trials: int) -> Table:
     seeds = range(max(trials // 160, 1))
     each = {service: [drawn(service, DRAWN, seed) for seed in seeds] for service in KINDS}
     title = f"Their load, drawn for {DRAWN * len(seeds)} days (± one standard error)"
-    return _table(title, "drawn", each, 2, ("functions: any false change", Pairs.any_function, 1))
+    functions = Column("functions: any false change", lambda whole: whole, Pairs.any_function, 1, False)
+    return _table(title, "drawn", each, [*_of_the_whole(2), functions])
 
 
-def _table(title: str, of: str, each: Mapping[str, Sequence[Grid]], trials: int, also: Also) -> Table:
-    """A row for each service and pairs of sides, and one for all of the same cut; what is seen of the whole,
-    and `also` something else."""
+def _of_the_whole(trials: int) -> list[Column]:
+    return [
+        Column("false change by samples", Grid.alone, Pairs.whole, trials),
+        Column("by the kernel's clock", Grid.clocked, Pairs.whole, trials),
+    ]
+
+
+def _table(title: str, of: str, each: Mapping[str, Sequence[Grid]], columns: Sequence[Column]) -> Table:
+    """A row for each service and pairs of sides, and one for all of the same cut."""
     rows = []
     for what in ("apart", "same hours of another day"):
         by_service = []
         for name, grids in each.items():
-            ways = [_ways(grids, Pairs(CUTS[what], pods, length), trials, also)
-                    for length, pods in product((3, 9), (2, 6))]  # fmt: skip
-            for (length, pods), (samples, clock, more) in zip(product((3, 9), (2, 6)), ways, strict=True):
-                told = [cell for one in (samples, clock) for cell in (one.often, share(one.detectable))]
+            by_day = []
+            for length, pods in product((3, 9), (2, 6)):
+                seen = [Seen.of(grids, Pairs(CUTS[what], pods, length), column) for column in columns]
                 sides = [name, what, f"{pods} and {pods}", f"{length * SECONDS:.0f} s"]
-                rows.append([*sides, *told, more.often])
+                rows.append([*sides, *_cells(columns, [(one.often, share(one.detectable)) for one in seen])])
+                by_day.append([one.changed for one in seen])
             # what is of the same day is not told apart
-            each_day = np.ma.masked_invalid([[one.changed for one in way] for way in ways]).mean(0)
-            by_service.append(each_day.filled(np.nan))
-        samples, clock, more = np.concatenate(by_service, 1)
-        told = [cell for one in (samples, clock) for cell in (_sure(one[~np.isnan(one)]), "")]
-        rows.append(["all", what, "", "", *told, _sure(more[~np.isnan(more)])])
-    head = [of, "", "pods", "sides of", "false change by samples", "detectable",
-            "by the kernel's clock", "detectable", also[0]]  # fmt: skip
-    return Table(title, head, rows)
+            by_service.append(np.ma.masked_invalid(by_day).mean(0).filled(np.nan))
+        told = [(_sure(one[~np.isnan(one)]), "") for one in np.concatenate(by_service, 1)]
+        rows.append(["all", what, "", "", *_cells(columns, told)])
+    head = _cells(columns, [(column.head, "detectable") for column in columns])
+    return Table(title, [of, "", "pods", "sides of", *head], rows)
 
 
-def _ways(grids: Sequence[Grid], pairs: Pairs, trials: int, also: Also) -> list[Seen]:
-    """By samples and by the kernel's clock, and something else."""
-    _, one, times = also
-
-    def other(whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
-        return one(pairs, whole, luck, day)
-
-    return [
-        Seen.of([one.alone() for one in grids], pairs, pairs.whole, trials),
-        Seen.of([one.clocked() for one in grids], pairs, pairs.whole, trials),
-        Seen.of(grids, pairs, other, times),
-    ]
+def _cells(columns: Sequence[Column], told: Sequence[tuple[str, str]]) -> list[str]:
+    """What is told in each column, with what is detectable where a column tells that."""
+    pairs = zip(columns, told, strict=True)
+    return [cell for column, pair in pairs for cell in (pair if column.with_detectable else pair[:1])]
 
 
 def _sure(often: F64) -> str:

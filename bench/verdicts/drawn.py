@@ -16,7 +16,7 @@ from bench.verdicts.real import DAY, PERIOD_SECONDS, SECONDS, Grid
 from bench.verdicts.weather import DAY_SECONDS, KINDS, RATES, Weather, shares
 
 PODS: Final = 12
-LOAD: Final = 0.45
+LOAD: Final = 0.2
 """As the recordings of fifteen days have it."""
 _COST: Final = {"feed": 0.005, "shop": 0.02}
 """Seconds of CPU time that a request takes on average."""

@@ -5,7 +5,8 @@
 Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
 and the Django `shop` under gunicorn. Load over loopback follows `weather`: compressed days, a slow
 wander, bursts; each pod has a share of it, drawn once. It needs root or SYS_PTRACE, and the Django
-environment of tests/services. All of it runs at `nice 5` and ends by itself. One .npz each goes to
+environment of tests/services. The services run at `nice 5`; load and sidecars give way to them, so that they
+wait for little but each other. All of it ends by itself. One .npz each goes to
 bench/verdicts/recorded; a line each says what is in it.
 """
 
@@ -47,16 +48,20 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=RECORDED)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and what was started ends too
-    os.setpriority(os.PRIO_PROCESS, 0, max(5, os.getpriority(os.PRIO_PROCESS, 0)))
+    nice(5)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
         collector = stack.enter_context(collecting())
-        loads = {}
-        for number, service in enumerate(KINDS):
+        loads, placed = {}, {}
+        for service in KINDS:
             pods = [f"{service}-{at}" for at in range(given.pods)]
             started = [stack.enter_context(START[service](folder, pod, given.seconds)) for pod in pods]
-            places = [place(service, folder, pod, one) for pod, one in zip(pods, started, strict=True)]
-            for pod, (_, pid) in zip(pods, places, strict=True):
+            placed[service] = {
+                pod: place(service, folder, pod, one) for pod, one in zip(pods, started, strict=True)
+            }
+        nice(19)
+        for number, (service, places) in enumerate(placed.items()):
+            for pod, (_, pid) in places.items():
                 stack.enter_context(sidecar(folder, collector.url, service, pod, pid, given))
             weather = Weather(
                 given.load * RATES[service] * given.pods,
@@ -66,7 +71,7 @@ def main() -> None:
                 number,
             )
             plan = {
-                "ports": [port for port, _ in places],
+                "ports": [port for port, _ in places.values()],
                 "seconds": given.seconds,
                 "weather": dataclasses.asdict(weather),
             }
@@ -79,6 +84,11 @@ def main() -> None:
         taken = collector.taken
         for service in KINDS:
             report(service, [one for one in taken if one.labels["service"] == service], folder, given)
+
+
+def nice(least: int) -> None:
+    """Let what is started from here on give way to others, at least so much."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(least, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def feed(folder: Path, pod: str, seconds: float) -> AbstractContextManager[Running]:

@@ -5,8 +5,8 @@ window and node, how many samples ended there. So rates of functions, depths and
 it, in whatever parts of the pods and of the time an experiment deals out.
 
 `python -m bench.verdicts.record` makes one; `load` reads it. What is in git was recorded with `--load 0.35`,
-and in `days` with `--seconds 3375 --pods 12 --load 0.45 --without-stacks`, on two cores that did nothing else
-and were half idle.
+on two cores that did nothing else and were half idle, and in `days` with `--seconds 3375 --pods 12 --load 0.2
+--without-stacks`, when they were idle for two thirds of the time.
 """
 
 from __future__ import annotations

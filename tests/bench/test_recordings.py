@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.verdicts.real import grid
+from bench.verdicts.real import PERIOD_SECONDS, grid
 from bench.verdicts.recordings import (
     DAYS,
     RECORDED,
@@ -88,6 +88,7 @@ def test_what_is_recorded_in_git_is_real_and_small() -> None:
         days = load(str(DAYS / f"{name}.npz"))
         assert days.start.max() > 14.9 * DAY_SECONDS
         assert len(days.parent) == 1
+        assert days.period.max() == pytest.approx(PERIOD_SECONDS, rel=0.01)  # no sidecar had to save CPU time
 
 
 def test_samples_count_by_the_time_they_stand_for(recording: Recording) -> None:
