@@ -1,7 +1,7 @@
 """Whether verdicts keep what they promise, on services that are made up and on recordings of real ones.
 
-    python -m bench.verdicts [--quick] [--only rates|apart|power|looks|families|real|days|cost ...] [--page
-    docs/verdicts.md]
+    python -m bench.verdicts [--quick] [--only rates|apart|known|power|looks|families|real|days|cost ...]
+        [--page docs/verdicts.md]
 
 Seeded: the same tables each time, but for the CPU. All of it takes some forty minutes of one core,
 `--quick` two, with fewer trials (a share of 5 % of 1,000 is known to 1.4 points either way, of 100 to 4.4).
