@@ -20,6 +20,10 @@ from sidelight.stacks.errors import Reason, SidelightError
 
 PATH: Final = "/api/v1/windows"
 
+_BLOCK_BYTES: Final = 1 << 18
+"""A body is received in blocks: to copy megabytes, as what grows does, takes milliseconds in which nobody else
+is served. A thread puts them together."""
+
 # What is certainly not folded text. Anything else is read, also what `curl --data-binary` calls a form.
 _OTHER_TYPES: Final = ("application/json", "multipart/", "image/", "application/x-protobuf", "text/html")
 
@@ -99,20 +103,25 @@ class Ingest:
         limit = self._rules.max_body_bytes
         if (request.content_length or 0) > limit:
             raise too_large(limit)
-        body = bytearray()
+        blocks, received = [bytearray()], 0
         try:
             async with asyncio.timeout(self._max_receive_seconds):
                 async for chunk in request.content.iter_any():
-                    if len(body) + len(chunk) > limit:
+                    received += len(chunk)
+                    if received > limit:
                         raise too_large(limit)
-                    share.set(len(body) + len(chunk))
-                    body += chunk
+                    share.set(received)
+                    if len(blocks[-1]) >= _BLOCK_BYTES:
+                        blocks.append(bytearray())
+                    blocks[-1] += chunk
         except TimeoutError as error:
             raise ReceiveTimeout(
                 f"the body did not arrive within {self._max_receive_seconds:g} s",
                 hint="Send less at once, or raise the collector's --max-receive-seconds.",
             ) from error
-        return bytes(body)
+        if len(blocks) == 1:
+            return bytes(blocks[0])
+        return await asyncio.get_running_loop().run_in_executor(None, b"".join, blocks)
 
 
 def check_type(content_type: str) -> None:

@@ -37,7 +37,7 @@ from tests.collector.conftest import Serve
 Make = Callable[..., Window]
 Answer = TypeVar("Answer")
 SECONDS = 60.0
-MOST_OF_A_BODY = 1 / 8
+MOST_OF_A_BODY = 1 / 25
 MOST_OF_AN_ANSWER = 1 / 50
 """The largest share a callback may have in the CPU time of a request. Encoding an answer has twice that."""
 
