@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.cells import BLOCKS, Design, Side, design
+from sidelight.verdicts.cells import BLOCKS, Design, Load, Side, design
 from sidelight.verdicts.history import History
 from sidelight.verdicts.moderation import Usual
 from sidelight.verdicts.slowness import DAY
@@ -64,9 +64,10 @@ def compared(
     look: int = 0,
     day: float = DAY,
     before: History | None = None,
+    load: Load = Load.UNKNOWN,
 ) -> tuple[Design, Effects]:
     """The effects of all quantities of two sides, each for itself."""
-    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, look, day, before)
+    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, look, day, before, load)
     return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
 
 
@@ -103,6 +104,7 @@ def _planned(
     look: int,
     day: float,
     before: History | None = None,
+    load: Load = Load.UNKNOWN,
 ) -> tuple[Design, F64, F64]:
     of_a, of_b = cells(a.samples), cells(b.samples)
     plan = design(
@@ -116,5 +118,6 @@ def _planned(
         look=look,
         day=day,
         before=before,
+        load=load,
     )
     return plan, of_a, of_b

@@ -21,8 +21,8 @@ from sidelight.stacks.errors import Reason, SidelightError
 PATH: Final = "/api/v1/windows"
 
 _BLOCK_BYTES: Final = 1 << 18
-"""A body is received in blocks: to copy megabytes, as what grows does, takes milliseconds in which nobody else
-is served. A thread puts them together."""
+"""A body is received in blocks: to copy megabytes, as what grows does, takes milliseconds in which nobody
+else is served. A thread puts them together."""
 
 # What is certainly not folded text. Anything else is read, also what `curl --data-binary` calls a form.
 _OTHER_TYPES: Final = ("application/json", "multipart/", "image/", "application/x-protobuf", "text/html")

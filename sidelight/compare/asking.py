@@ -52,6 +52,7 @@ def parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
         "coverage": _decimal(settings.coverage),
         "look": number(settings.look),
         "limit": str(MOST_FUNCTIONS),
+        "load": settings.load if settings.load != "before" else "",
         "baseline_requests": _decimal(settings.baseline_requests),
         "comparison_requests": _decimal(settings.comparison_requests),
     }

@@ -86,6 +86,12 @@ class CompareSettings:
     baseline_until: str = setting("", "end of A alone", metavar="TIME", also=("--a-until",))
     comparison_from: str = setting("", "first moment of B alone", metavar="TIME", also=("--b-from",))
     comparison_until: str = setting("", "end of B alone", metavar="TIME", also=("--b-until",))
+    load: str = setting(
+        "before",
+        "how it is known what load does to sides at different times: before (by the ranges before them), or "
+        "alike (both were asked the same, as in a load test)",
+        read=one_of("before", "alike"),
+    )
     baseline_requests: float | None = setting(
         None,
         "requests that A answered in its range: then rates are per request",
@@ -174,6 +180,11 @@ class CompareSettings:
                     f"--{flag} is for a collector's windows, not for two files",
                     hint="Give one selector, or no --" + flag,
                 )
+        if self.load != "before":
+            raise BadSetting(
+                "--load is for a collector's windows, not for two files",
+                hint="What is said of files is about these samples, whatever the load was.",
+            )
         if bool(self.baseline_seconds) != bool(self.comparison_seconds):
             raise BadSetting(
                 "--baseline-seconds and --comparison-seconds belong together",

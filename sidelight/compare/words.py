@@ -30,6 +30,7 @@ _DIRECTIONS: Final = {
     "gone": "gone in B",
 }
 _BY_SAMPLES: Final = "by samples"
+_LOADS: Final = {"alike": "load said to be alike", "unknown": "what load does is not known"}
 _MEASURED: Final = {"clock": "the whole by the kernel's clock"}
 _SEVERITIES: Final = {"warn": "warning", "refuse": "not comparable"}
 
@@ -172,6 +173,8 @@ def method(verdict: Verdict) -> str:
         parts.append(paired[told["paired"]])
     if told.get("same_pods"):
         parts.append("the same pods on both sides")
+    if told.get("load") in _LOADS:
+        parts.append(_LOADS[told["load"]])
     if earlier := told.get("earlier"):
         by = float(told.get("expected") or 1) - 1
         expected = f", by which B's time takes {signed(_percent(by), by)}" if abs(by) >= LEAST_LOAD else ""

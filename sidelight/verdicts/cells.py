@@ -9,6 +9,7 @@ compared, its seconds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
 
@@ -33,6 +34,22 @@ pods they are: by recordings (`bench/verdicts`) false changes lie up to a quarte
 FOLLOWS: Final = 0.5
 """What is done for each request follows load, and what is done once a minute does not. Of a function it is
 not known: one that does not follow at all lies two standard errors off what is expected."""
+
+
+class Load(StrEnum):
+    """How it is known how far load alone makes two sides differ.
+
+    `SHARED`: both had it at the same time. `FORETOLD`: ranges that came before tell. `ALIKE`: who asks says
+    that both were asked the same, and what passes within the sides is luck that forgets fast. `COURSE`: what
+    is compared is no time, and changes slowly as its own course within the sides shows. `UNKNOWN`: nothing
+    tells, so that nothing is said of a difference.
+    """
+
+    SHARED = "shared"
+    FORETOLD = "foretold"
+    ALIKE = "alike"
+    COURSE = "course"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +88,7 @@ class Design:
     judged, for each side, or once for their difference where columns are paired. `alpha`: the level that is
     spent at this look. `detect`: the relative change one wants to see. `before`: the ranges that came before,
     where they told how far such sides lie apart. `part`: a part of the stacks is compared, and `passing` is
-    of all of them.
+    of all of them. `load`: how it is known what load does.
     """
 
     a: Side
@@ -84,6 +101,7 @@ class Design:
     detect: float
     before: History | None = None
     part: bool = False
+    load: Load = Load.UNKNOWN
 
     @property
     def tested(self) -> float:
@@ -122,10 +140,12 @@ def design(
     day: float = DAY,
     before: History | None = None,
     part: bool = False,
+    load: Load = Load.UNKNOWN,
 ) -> Design:
-    """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly load
-    changes, and the ranges that came `before` do where there are enough. Days last `day` seconds. `part`:
-    what is compared is a part of that whole.
+    """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly what
+    is compared changes, and the ranges that came `before` do where there are enough. Days last `day` seconds.
+    `part`: what is compared is a part of that whole. `load`: how it is known what load does where sides are
+    not of the same time and nothing before them tells.
 
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
@@ -145,14 +165,16 @@ def design(
     level = spent(alpha, look)
     seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
     apart = not same_time or other_days
-    known = before if apart and before is not None and before.tells else None
-    found = passing(series, seconds, ROOM * level, None if same_time else day, known)
+    known = before if apart and load is not Load.ALIKE and before is not None and before.tells else None
+    fast = load is Load.ALIKE
+    found = passing(series, seconds, ROOM * level, None if same_time else day, known, fast=fast)
     if found.known is not None:
         # what passes in each pod by itself is among it, and is counted where it is seen
         own = sum(_own(side, cells) for side, cells in zip((a, b), rows, strict=True))
         found = replace(found, known=replace(found.known, variance=max(found.known.variance - own, 0.0)))
     told = known if found.known else None
-    return Design(a, b, same_time, other_days, same_pods, found, level, detect, told, part)
+    by = Load.FORETOLD if told else load if apart else Load.SHARED
+    return Design(a, b, same_time, other_days, same_pods, found, level, detect, told, part, by)
 
 
 def spent(alpha: float, look: int) -> float:

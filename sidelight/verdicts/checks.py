@@ -26,11 +26,13 @@ LOAD_SHARE: Final = 0.2
 """By so much of the smaller the load of sides may differ without a word."""
 NEEDED: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a type reads too low."""
-LONG_SECONDS: Final = 12 * 3600
 DAY_SECONDS: Final = 86_400
 WEEK_DAYS: Final = 7
 SATURDAY: Final = 5
-"""Ranges so long show by themselves how far load makes them differ."""
+BEFORE_HINT: Final = (
+    "Compare both versions while both run. Or let more come before: eight ranges as long as the sides, as "
+    "far back as these lie apart (shorter sides need less). If both were asked the same, say so: load=alike."
+)
 FALLBACKS: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks are no match for those of the others."""
 
@@ -95,7 +97,8 @@ class Taken:
 class Terms:
     """What is compared: the type, how columns belong together (`time`, `hours` or nothing), and how.
 
-    `earlier`: how many ranges before tell how far load makes ranges differ.
+    `earlier`: how many ranges before tell how far load makes ranges differ. `load_alike`: who asks says that
+    both sides were asked the same.
     """
 
     kind: ProfileType
@@ -107,6 +110,7 @@ class Terms:
     trouble: str = ""
     """Why request counts that were to be had were not."""
     earlier: int = 0
+    load_alike: bool = False
 
 
 def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
@@ -332,6 +336,9 @@ def _time(a: Taken, b: Taken, terms: Terms) -> Check:
         return _untold("time", "" if not a.windows else "told", "" if not b.windows else "told")
     if terms.paired == "time":
         return _alike("time", "both sides were watched at the same time")
+    if terms.load_alike:
+        text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC), and load was said to be alike"
+        return _alike("time", text)
     if _kinds_of_days(a) != _kinds_of_days(b):
         text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC): load of working days is not that of weekends"
         return _differs("time", text, "Compare days of the same kind, or both versions while both run.")
@@ -349,21 +356,19 @@ def _before(a: Taken, b: Taken, terms: Terms) -> Check:
     name = "before"
     if terms.paired == "time":
         return _alike(name, "not asked for: both sides had their load at the same time")
+    if terms.load_alike:
+        return _alike(name, "not asked for: load was said to be alike")
     if terms.earlier:
         told = f"{plural(terms.earlier, 'range')} before tell how far load makes such sides differ"
         return _alike(name, told)
-    if terms.per_request:
-        return _alike(name, "not asked for: load matters per request only as far as requests differ")
-    if min(a.last - a.first, b.last - b.first) >= LONG_SECONDS:
-        return _alike(name, "not asked for: ranges so long tell how far load makes them differ")
-    text = "not known how far load alone makes such ranges differ: a change may be load"
+    text = (
+        "nothing tells how far requests of such times differ by themselves"
+        if terms.per_request
+        else "nothing tells how far load alone makes such ranges differ"
+    )
     if not a.windows or not b.windows:
         return _unknown(name, text)
-    hint = (
-        "Compare both versions while both run, or ranges of half a day. Else ranges before tell it: "
-        "eight or more, as far back as the sides lie apart (--max-verdict-ranges)."
-    )
-    return _unknown(name, text, hint, Severity.WARN)
+    return _unknown(name, f"{text}, so no change is told", BEFORE_HINT, Severity.WARN)
 
 
 def _near(a: float, b: float) -> bool:

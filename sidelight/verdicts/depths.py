@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.verdicts.bootstrap import Rounds, rounds, seed_of
-from sidelight.verdicts.cells import Design, Side, design
+from sidelight.verdicts.cells import Design, Load, Side, design
 from sidelight.verdicts.spread import Effects, effects, judged
 from sidelight.verdicts.student import POWER, quantile, two_sided
 
@@ -91,8 +91,16 @@ def per_sample(of: Design, a: F64, b: F64, whole_a: F64, whole_b: F64) -> Design
     What was watched are samples, and how slowly time passes is measured on what is compared itself.
     """
     one, two = replace(of.a, watched=a), replace(of.b, watched=b)
+    load = Load.ALIKE if of.load is Load.ALIKE else Load.COURSE
     made = design(
-        one, two, whole_a, whole_b, same_time=of.same_time, same_pods=of.same_pods, detect=of.detect
+        one,
+        two,
+        whole_a,
+        whole_b,
+        same_time=of.same_time,
+        same_pods=of.same_pods,
+        detect=of.detect,
+        load=load,
     )
     return replace(made, alpha=of.alpha)
 

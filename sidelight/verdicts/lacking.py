@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from sidelight.verdicts.cells import ROWS, Design, Side
+from sidelight.verdicts.cells import ROWS, Design, Load, Side
 from sidelight.verdicts.spread import Effects
 from sidelight.verdicts.student import MOST_DF, power_needs
 
@@ -38,8 +38,8 @@ class More:
 
 
 def more(found: Effects, design: Design, index: int = 0) -> More | None:
-    """What is lacking, `None` where nothing is. Minutes are in all, of each side; time shrinks what does not
-    last."""
+    """What is lacking, `None` where nothing is, or where what came before is. Minutes are in all, of each
+    side; time shrinks what does not last."""
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])
         for values in (found.a, found.b, found.variance, found.lasting, found.needed, found.detectable)
@@ -54,7 +54,7 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     watched = max(side.watched.shape[1] * side.seconds for side in sides)
     brief = not design.frequencies
     blind = brief and min(side.rows for side in sides) == 1
-    if not blind and detectable <= design.detect:
+    if not blind and (detectable <= design.detect or (design.load is Load.UNKNOWN and not brief)):
         return None
     if brief:
         surest = float(power_needs(level, np.array(MOST_DF), np.array(MOST_DF)))

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from sidelight.stacks.frames import unescape, without_line
 from sidelight.stacks.packages import Kind, package_of
-from sidelight.verdicts.cells import Design
+from sidelight.verdicts.cells import Design, Load
 from sidelight.verdicts.depths import per_sample, share_samples
 from sidelight.verdicts.spread import Effects, effects
 
@@ -216,6 +216,8 @@ def loop(of: Design, found: Held, a: F64, b: F64, *, most: int = MOST_HOLDERS) -
         return None
     busy_a, busy_b = a[:-1].sum(0), b[:-1].sum(0)
     own = per_sample(of, whole_a, whole_b, busy_a, busy_b)
+    if of.load is Load.UNKNOWN:  # a busier loop is held for longer
+        own = replace(own, load=of.load)
     busy = _shares(own, busy_a[None], busy_b[None])
     share = np.maximum(a[:-1].sum((1, 2)) / whole_a.sum(), b[:-1].sum((1, 2)) / whole_b.sum())
     first = [int(at) for at in np.argsort(-share, kind="stable")[:most] if share[at] > 0]

@@ -94,10 +94,13 @@ def passing(
     alpha: float,
     day: float | None = DAY,
     before: History | None = None,
+    *,
+    fast: bool = False,
 ) -> Passing:
     """Weights for series (T,) of what each block adds to the error of a mean, blocks being so many seconds
     long; `day` is how long a day is, None where it has cancelled. What came `before` the sides tells how far
-    such means lie apart, where it is given.
+    such means lie apart, where it is given. `fast`: it is known that nothing resembles itself for longer than
+    a block.
 
     They share their correlation time and how much of them is the day's, and not their scale. A series of one
     block says nothing: no weights.
@@ -108,8 +111,10 @@ def passing(
         none = tuple(np.zeros(count) for count in counts)
         return Passing(tuple(waves), none, 1.0, 0.0)
     longest = max(len(one) * each for one, each in zip(series, seconds, strict=True))
-    daily = _DAILY if day is not None and longest >= LEAST_OF_DAY * day else _DAILY[:1]
-    grid = np.meshgrid(np.geomspace(min(seconds) / 10, _LONGEST * longest, _TIMES), daily)
+    daily = _DAILY if day is not None and longest >= LEAST_OF_DAY * day and not fast else _DAILY[:1]
+    shortest = min(seconds) / 10
+    lasting = np.geomspace(shortest, _LONGEST * longest, _TIMES)
+    grid = np.meshgrid(lasting[:1] if fast else lasting, daily)
     times, parts = (axis.ravel() for axis in grid)
     loads = [Load(times / each, parts, (day or DAY) / each) for each in seconds]
     weighed, variances = _weighed(series, waves, loads, -SHORTER * np.log(times))

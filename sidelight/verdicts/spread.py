@@ -11,10 +11,13 @@ A rate is R = ΣX/ΣW, seconds over what was watched. To first order its error i
   waves make a variance. What the pods by themselves account for is taken off.
 - What passes in each is what remains in its row. How pods differ for good is what the sums of rows, n/(n-1)
   times the sum of e squared, have beyond that. Relative to their rate pods of both sides are taken to differ
-  alike: a canary of one pod has the differences of the pods it is compared with.
+  alike: a canary of one pod has the differences of the pods it is compared with. Pods that seem alike are not
+  taken for that: tests that decide so first are too sure of pods that differ a little, and not sure enough of
+  all others.
 - Where rows (or columns) of both sides belong together, e of B minus e of A, each in parts of its rate, takes
   the place of both, and what they share cancels.
-- n samples scatter by the square root of n, so no side is held to be surer than that.
+- n samples scatter by the square root of n. Half an interval is no less than a standard error of that, and
+  of a family, or where nothing else is seen, no less than half an interval of that.
 - What only one side has at all may be surer than Student's t has it (`absence`).
 
 Degrees of freedom are Satterthwaite's. The interval of the relative change is Fieller's (1954), which holds 0
@@ -33,7 +36,7 @@ from numpy.typing import NDArray
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.absence import absent, at_most
-from sidelight.verdicts.cells import ROOM, Design, Side
+from sidelight.verdicts.cells import ROOM, Design, Load, Side
 from sidelight.verdicts.moderation import Usual, apart, learned
 from sidelight.verdicts.residuals import Residuals, between_rows, of_mean, paired_squares, residuals
 from sidelight.verdicts.student import MOST_DF, POWER, power_needs, quantile, two_sided
@@ -46,8 +49,9 @@ ALIKE: Final = 2.0
 cosines it shows more in one of twenty (the F distribution of 8 and 56 degrees)."""
 ALONE: Final = Usual()
 """Of what has nothing of its kind beside it."""
-POOLED: Final = 0.75
-"""Up to how many times what passes in pods they may lie apart and be taken to differ by that alone."""
+FLOOR: Final = 1.0
+"""So many standard errors of counting half an interval has at least. A quantile of them would keep intervals
+of few pods too wide: Student's t allows for pods that lie near each other by luck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,10 @@ class Effects:
     A's is `expected` times what was measured, as load at B's time makes it where what came before tells that.
     `needed`: so many standard errors large a change must be to be found with a chance of 80 %. `relative` is
     B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an end is not
-    bounded. `detectable` is what is needed as a relative change, infinite where A is 0. `lasting` is the part
-    of `variance` that more time does not take away: how much pods differ for good. `variance_a` and
-    `counting_a` are of side A alone: their ratio is how over-dispersed it is. `usual` is how the family
-    scatters.
+    bounded. All ends are NaN, and p is 1, where nothing tells what load does. `detectable` is what is needed
+    as a relative change, infinite where A is 0. `lasting` is the part of `variance` that more time does not
+    take away: how much pods differ for good. `variance_a` and `counting_a` are of side A alone: their ratio
+    is how over-dispersed it is. `usual` is how the family scatters.
     """
 
     a: F64
@@ -127,7 +131,8 @@ def effects(
     both = both.moderated(usual, floor, mean)
     level = 1 - room * design.alpha / 2
     least, surest = quantile(level, both.df), quantile(level, MOST_DF)
-    half_seen, half_counted = least * np.sqrt(both.variance), surest * np.sqrt(floor)
+    counted = surest if several else np.where(both.variance > 0, FLOOR, surest)
+    half_seen, half_counted = least * np.sqrt(both.variance), counted * np.sqrt(floor)
     held, df = half_counted > half_seen, both.df
     # held to the floor at this level; beyond it tails are those of what was seen
     variance = np.where(held, (half_counted / least) ** 2, both.variance)
@@ -138,7 +143,7 @@ def effects(
         p = np.minimum(p / room, 1.0)
         relative = np.where(one.rate > 0, two.rate / one.rate - 1, np.nan)
     part = np.where(held, _part(counting_a, counting_b), both.part)
-    steady = least * (1 + quantile(POWER, MOST_DF) / surest)
+    steady = least * (surest + quantile(POWER, MOST_DF)) / counted
     needed = np.where(held, steady, power_needs(level, df, both.doubted))
     detectable = _detectable(one.rate, needed**2 * variance, part)
     ratio_low, ratio_high = _fieller(one.rate, two.rate, part * half**2, (1 - part) * half**2)
@@ -154,7 +159,18 @@ def effects(
     if known:
         found = _by_ratio(found, half, part, room)
     found = _one_sided(found, design, (a, b), (samples_a, samples_b))
+    if design.load is Load.UNKNOWN:
+        found = _untold(found)
     return judged(found, design, found.p <= design.alpha)
+
+
+def _untold(found: Effects) -> Effects:
+    """The same where nothing tells how far load alone makes sides differ: as they are, without intervals."""
+    none = np.full(len(found.p), np.nan)
+    return replace(
+        found, p=np.ones_like(none), low=none, high=none, relative_low=none, relative_high=none,
+        detectable=np.full_like(none, np.inf),
+    )  # fmt: skip
 
 
 def _apart(both: _Spread, a: Residuals, b: Residuals, floor: F64, whole: float, ways: F64) -> float:
@@ -292,7 +308,7 @@ def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spre
         _shared(design, one.series, one, of, one.rate, one.rate**2 / 2)
         for one, of in zip(sides, squares, strict=True)
     ]
-    for_good, passes, df = _lasting(a, b, inside)
+    for_good, passes, freedom = _lasting(a, b, inside)
     lasting = [for_good * one.part for one in sides]
     mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
     alone = [own + time for own, time in zip(mine, shared, strict=True)]
@@ -301,26 +317,22 @@ def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spre
     part = _part(*(mine if design.same_time and known is None else alone))
     lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
     if design.same_pods:
-        variance, lasts, df = _same_pods(design, a, b, inside)
+        variance, lasts, freedom = _same_pods(design, a, b, inside)
     if design.same_time:
         shared = [_difference(design, a, b, squares)]
     times = zip((b, a), reversed(shared), strict=False)
     unsure = sum((time**2 / (known.df if known else one.cosines) for one, time in times), none)
-    pods, variance = variance**2 / df, variance + sum(shared, none)
+    pods, variance = variance**2 / freedom, variance + sum(shared, none)
     df, doubted = _df(variance, pods + unsure), _df(variance, pods + unsure / design.passing.doubt)
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
 
 
-def _same_pods(design: Design, a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+def _same_pods(design: Design, a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, float]:
     """The variance of the difference of the same pods, how much of it lasts, and its degrees of freedom."""
     like_a, like_b = of_mean(a, b)
-    if design.same_time:
-        own, waves = _plain(design.b, paired_squares(a, b)), b.wave.shape[2]
-    else:
-        own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
+    own = _plain(design.b, paired_squares(a, b)) if design.same_time else inside[0] + inside[1]
     between = between_rows(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
-    variance, df = _known(between, own, b.freedom, b.freedom * waves)
-    return variance, np.maximum(between - own, 0.0), df
+    return between, np.maximum(between - own, 0.0), float(max(b.freedom, 1))
 
 
 def _difference(design: Design, a: Residuals, b: Residuals, squares: Sequence[F64]) -> F64:
@@ -375,40 +387,23 @@ def _shared(design: Design, series: F64, one: Residuals, squares: F64, rate: F64
     return np.maximum(shared, 0.0)
 
 
-def _lasting(a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, F64]:
+def _lasting(a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, float]:
     """How much pods differ for good: the variance of one pod relative to its rate squared, (K,); what passes
     in them, in parts of what was seen of it; and the degrees of freedom of both together.
 
     Pods of both sides are taken to differ alike, so that a side of few pods borrows from the other what it
-    cannot know.
+    cannot know. Both parts together are what lies between pods, also where more passes in them: pods that
+    happen to lie near each other may differ all the same.
     """
     none = np.zeros(len(a.rate))
     seen = [(one, own) for one, own in zip((a, b), inside, strict=True) if one.freedom]
     scale = sum((one.freedom * one.rate**2 for one, _ in seen), none)
     between = sum((one.freedom * one.between / one.concentration for one, _ in seen), none)
     own = sum((one.freedom * of / one.concentration for one, of in seen), none)
-    passing = sum(one.freedom * one.wave.shape[2] for one in (a, b))
-    variance, df = _known(between, own, a.freedom + b.freedom, passing)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(scale > 0, np.maximum(between - own, 0.0) / scale, 0.0)
-        passes = np.where(own > 0, np.minimum(variance / own, 1.0), 1.0)
-    return relative, passes, df
-
-
-def _known(between: F64, own: F64, freedom: int, passing: int) -> tuple[F64, F64]:
-    """The variance of sums of pods, (K,), and its degrees of freedom.
-
-    Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
-    the same and are taken together (Paull, 1950); else what lies between them has it all. Pods that happen to
-    lie near each other may differ all the same: so both together are as sure as they are at 5 %, and beyond
-    that have the tails of the degrees that pods have.
-    """
-    freedom = max(freedom, 1)
-    alike = (between <= POOLED * own) & (passing > 0)
-    both = freedom + passing
-    tails = float(quantile(0.975, both) / quantile(0.975, freedom)) ** 2
-    pooled = (freedom * between + passing * own) / both * tails
-    return np.where(alike, pooled, between), np.full(len(between), float(freedom))
+        passes = np.where(own > 0, np.minimum(between / own, 1.0), 1.0)
+    return relative, passes, float(max(a.freedom + b.freedom, 1))
 
 
 def _df(variance: F64, unsure: F64) -> F64:

@@ -17,6 +17,11 @@ WHAT: Final = {
 }
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
+_UNTOLD: Final = "Not enough data to tell whether"
+_BY_THEMSELVES: Final = {
+    POD_SECOND: "load alone makes such times differ",
+    REQUEST: "requests of such times differ by themselves",
+}
 LONG_DAYS: Final = 30
 """Where it takes longer nobody wants to know how long."""
 LEAST_LOAD: Final = 0.005
@@ -30,7 +35,8 @@ class Said:
     """What the sentence is made of: rates, the relative change with its interval, what would have shown.
 
     `relative` and its ends are NaN where A is 0, infinite where they have no bound. `expected`: so many times
-    what A took is `a`, as load alone is expected to make it at B's time.
+    what A took is `a`, as load alone is expected to make it at B's time. `load_known`: something tells how
+    far load alone makes sides differ.
     """
 
     a: float
@@ -44,6 +50,7 @@ class Said:
     level: float = 0.95
     unit: str = POD_SECOND
     expected: float = 1.0
+    load_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,9 @@ def sentence(
     if not (said.samples or said.a or said.b):
         return f"Neither side took any {what}."
     numbers = f"{short(said.a)} → {short(said.b)} seconds per {said.unit}"
+    if not said.load_known and not (lack and lack.brief):
+        apart = f"they ran at different times, and nothing tells yet how far {_BY_THEMSELVES[said.unit]}"
+        return f"{_UNTOLD} {what} changed ({numbers}): {apart}."
     if said.direction is Direction.NEW:
         return f"B takes {what}, and A took none ({numbers})."
     if said.direction is Direction.GONE:
@@ -96,7 +106,8 @@ def sentence(
         return f"No detectable change in {what} ({_interval(said)}; {numbers}): {shown}."
     if not said.a:
         return f"B took so little {what} that it may be chance that A took none ({numbers})."
-    untold = f"Not enough data to tell whether {what} changed ({_interval(said)}; {numbers})"
+    interval = f"{_interval(said)}; " if said.load_known else ""
+    untold = f"{_UNTOLD} {what} changed ({interval}{numbers})"
     return untold + _lacking(said, lack)
 
 

@@ -307,17 +307,35 @@ def test_a_canary_that_was_taken_on_is_compared_while_both_ran_if_that_was_half_
 def test_else_the_same_hours_of_the_nearest_day_of_the_same_kind_are() -> None:
     # START is a Saturday: of the days before the first of the same kind is a week ago but one.
     two_weeks = ("1", -15 * DAY, 0.0), ("2", 0.0, DAY)
-    assert chosen(deploy(), 1200, *two_weeks) == ("hours", 60 - 6 * DAY, 1200 - 6 * DAY, 60, 1200)
+    of = deploy(previous=Span(START - 15 * DAY, START))
+    assert chosen(of, 4800, *two_weeks) == ("hours", 60 - 6 * DAY, 4800 - 6 * DAY, 60, 4800)
     monday = 2 * DAY
-    of = deploy(monday)
-    found = chosen(of, 1200, ("1", -15 * DAY, monday), ("2", monday, 3 * DAY))
+    of = deploy(monday, previous=Span(START - 15 * DAY, START))
+    found = chosen(of, 4800, ("1", -15 * DAY, monday), ("2", monday, 3 * DAY))
     assert found[:2] == ("hours", monday + 60 - 3 * DAY)  # Friday
 
 
+@pytest.mark.parametrize(("offset", "way"), [(1260, "hours"), (1259, "before")])
+def test_of_hours_that_more_ranges_lie_apart_than_are_read_the_time_before_is_compared(
+    offset: float, way: str
+) -> None:
+    # a day is 72 times twenty minutes, beside the minute that a version has to warm up
+    assert chosen(deploy(), offset, ("1", -5 * DAY, 0.0), ("2", 0.0, DAY))[0] == way
+
+
+@pytest.mark.parametrize(("seen", "way"), [(2 * DAY - 120, "hours"), (2 * DAY - 121, "before")])
+def test_hours_before_which_the_previous_version_did_not_run_for_as_long_are_not_compared(
+    seen: float, way: str
+) -> None:
+    of = deploy(previous=Span(START - seen, START))
+    assert chosen(of, 4800, ("1", -seen, 0.0), ("2", 0.0, DAY))[0] == way
+
+
 def test_hours_in_which_the_previous_version_hardly_ran_are_not_compared() -> None:
-    of = deploy(previous=Span(START - 6.5 * DAY, START))
-    ran = (("1", -6 * DAY + 600, -6 * DAY + 900), ("1", -DAY, 0.0), ("2", 0.0, DAY))
-    assert chosen(of, 1200, *ran)[:2] == ("hours", 60 - DAY)
+    of = deploy(previous=Span(START - 12.5 * DAY, START))
+    long_ago, since = ("1", -12.5 * DAY, -6 * DAY - 600), ("1", -3 * DAY, 0.0)
+    ran = (long_ago, ("1", -6 * DAY + 600, -6 * DAY + 900), since, ("2", 0.0, DAY))
+    assert chosen(of, 4800, *ran)[:2] == ("hours", 60 - DAY)
 
 
 def test_else_the_time_just_before_is() -> None:

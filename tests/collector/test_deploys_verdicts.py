@@ -125,12 +125,10 @@ def test_a_version_that_took_the_place_of_another_is_compared_with_its_hours_or_
     way: str,
 ) -> None:
     world = World(at=-5 * MINUTE)
-    if way == "hours":
-        world.ships("1", -DAY, -DAY + HOUR, text=working(0.30), pods=PODS)
-    world.ships("1", -HOUR, 0, text=working(0.30), pods=PODS)
+    world.ships("1", -2.2 * DAY if way == "hours" else -5 * HOUR, 0, text=working(0.30), pods=PODS)
     world.ships("2", 0, HOUR, text=working(0.40, 2), pods=PODS)
     looker = Looker(world, judging())
-    looker.until(25 * MINUTE, step=5 * MINUTE)
+    looker.until((45 if way == "hours" else 25) * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     look = deploy.looks[-1]
     assert look.way == way

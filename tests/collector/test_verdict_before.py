@@ -64,9 +64,10 @@ def steady() -> ObjectStore:
 
 
 def test_a_change_between_ranges_that_never_differed_so_is_found(steady: ObjectStore) -> None:
-    known, guessed = said(steady, 24), said(steady, 24, most_ranges=0)
-    assert (known["method"]["earlier"], guessed["method"]["earlier"]) == (22, 0)
-    told, doubted = ({one["name"]: one for one in each["checks"]}["before"] for each in (known, guessed))
+    known, untold = said(steady, 24), said(steady, 24, most_ranges=0)
+    assert (known["method"]["earlier"], untold["method"]["earlier"]) == (22, 0)
+    assert (known["method"]["load"], untold["method"]["load"]) == ("foretold", "unknown")
+    told, doubted = ({one["name"]: one for one in each["checks"]}["before"] for each in (known, untold))
     assert told["severity"] == "ok"
     assert told["text"].startswith("22 ranges before tell")
     assert (doubted["severity"], doubted["reason"]) == ("warn", "before_unknown")
@@ -75,12 +76,84 @@ def test_a_change_between_ranges_that_never_differed_so_is_found(steady: ObjectS
     assert functions(known)["render"] == "more"
 
 
+def test_where_nothing_is_known_of_before_no_change_is_told_however_large() -> None:
+    found = said(stored(running(2, last=3.0, thread="main")), 2, conditions=(parse("cpu>+5%"),))
+    rate = found["rate"]
+    assert (found["direction"], rate["direction"]) == ("unclear", "unclear")
+    assert rate["relative"] == pytest.approx(2, rel=0.1)
+    assert rate["relative_low"] is rate["relative_high"] is rate["low"] is rate["high"] is None
+    assert rate["detectable"] is None
+    assert set(functions(found).values()) == {"unclear"}
+    assert found["idle"]["direction"] == found["roles"][0]["idle"]["direction"] == "unclear"
+    assert found["explanation"]["paths"] == []
+    assert [one["state"] for one in found["conditions"]] == ["unclear"]
+    assert found["more"] is None
+    assert found["sentence"].endswith(
+        "they ran at different times, and nothing tells yet how far load alone makes such times differ."
+    )
+    assert found["depth"]["mean"]["low"] is not None, "depth has a course of its own"
+
+
+def test_who_says_that_load_was_alike_is_told_what_changed() -> None:
+    store = stored(running(2, differ=0.0, last=1.15))
+    found = said(store, 2, load_alike=True)
+    assert (found["direction"], found["method"]["load"], found["method"]["earlier"]) == ("more", "alike", 0)
+    assert found["rate"]["relative_low"] < 0.15 < found["rate"]["relative_high"]
+    assert functions(found)["render"] == "more"
+    checks = {one["name"]: one for one in found["checks"]}
+    assert (checks["before"]["severity"], checks["time"]["severity"]) == ("ok", "ok")
+
+
+def test_what_came_before_is_not_read_where_load_is_said_to_be_alike(
+    steady: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sidelight.collector.query.verdict.before", lambda *_, **__: pytest.fail("it is read")
+    )
+    assert said(steady, 24, load_alike=True)["direction"] == "more"
+
+
+def test_a_version_that_has_not_run_for_long_has_the_past_of_those_before_it() -> None:
+    """Versions of four ranges each, of which the last two are compared."""
+    windows = list(running(24, last=1.15))
+    first = min(one.start_ns for one in windows)
+
+    def version(of: Window) -> Window:
+        name = str((of.start_ns - first) // 10**9 // RANGE // 4)
+        return replace(of, labels=type(of.labels)({**of.labels, "version": name}))
+
+    store = stored(map(version, windows))
+    ends = [(at * RANGE, (at + 1) * RANGE) for at in (19, 23)]
+    sides = [
+        question(f'{{service="shop",version="{name}"}}', start=start, end=end)
+        for name, (start, end) in zip("45", ends, strict=True)
+    ]
+    found = asked(store, lambda reading: verdict(reading, sides, CPU, pick=ALL, wanted=Wanted(), most=50_000))
+    assert found["verdict"]["method"]["earlier"] == 19
+    assert found["verdict"]["direction"] == "more"
+
+
+def test_hours_of_different_weeks_are_known_by_hours_that_reach_as_far_back() -> None:
+    weeks, day = 21, 24
+    luck = random.Random(6)
+    windows = [
+        one
+        for hour in range(weeks * day + 1)
+        for one in shop("1", luck, pods=2, at=hour * 3600, minutes=3, step=1770, busy=luck.gauss(1, 0.02))
+    ]
+    last = weeks * day
+    found = of_hours(stored(windows), (last - 7 * day, last - 7 * day + 1), (last, last + 1))
+    # of the 336 hours before, one of five
+    assert (found["method"]["earlier"], found["method"]["load"]) == (68, "foretold")
+    assert found["direction"] in ("same", "unclear")
+
+
 def test_the_same_change_where_ranges_differ_as_much_is_not_although_within_them_nothing_shows_it() -> None:
     store = stored(running(24, differ=0.15, last=1.15))
-    known, guessed = said(store, 24), said(store, 24, most_ranges=0)
+    known, alike = said(store, 24), said(store, 24, load_alike=True)
     assert known["method"]["earlier"] == 22
     assert known["direction"] == "unclear"
-    assert guessed["direction"] in ("more", "less")
+    assert alike["direction"] in ("more", "less")
 
 
 def test_samples_and_other_types_know_their_own_past(steady: ObjectStore) -> None:
@@ -90,7 +163,9 @@ def test_samples_and_other_types_know_their_own_past(steady: ObjectStore) -> Non
     assert [one["state"] for one in found["conditions"]] == ["fine", "regressed"]
 
 
-def test_per_request_no_past_is_read(steady: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_requests_that_were_given_no_past_is_read(
+    steady: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "sidelight.collector.query.verdict.before", lambda *_, **__: pytest.fail("it is read")
     )
@@ -194,10 +269,10 @@ def test_an_hour_that_the_day_makes_busier_is_judged_by_what_is_beyond_that(
 def test_how_long_threads_wait_is_known_from_before_as_well() -> None:
     """Ranges whose load differs have threads that wait longer in the one than in the other: no change."""
     wild = stored(running(24, differ=0.15, last=1.3, thread="main"))
-    known, guessed = said(wild, 24), said(wild, 24, most_ranges=0)
-    assert guessed["idle"]["direction"] == "less"
+    known, alike = said(wild, 24), said(wild, 24, load_alike=True)
+    assert alike["idle"]["direction"] == "less"
     assert known["idle"]["direction"] in ("same", "unclear")
-    assert (known["idle"]["a"], known["idle"]["b"]) == (guessed["idle"]["a"], guessed["idle"]["b"])
+    assert (known["idle"]["a"], known["idle"]["b"]) == (alike["idle"]["a"], alike["idle"]["b"])
     (main,) = known["roles"]
     assert (main["thread"], main["idle"]["direction"]) == ("main", known["idle"]["direction"])
     steady = said(stored(running(24, last=1.3, thread="main")), 24)
@@ -234,8 +309,8 @@ def test_a_part_of_the_stacks_is_judged_as_it_is_among_all(steady: ObjectStore) 
     assert alone["direction"] == among["direction"] == "more"
     # alone its interval has the room of what is tested for itself, and no other functions to learn from
     assert alone["rate"]["high"] == pytest.approx(among["high"], rel=0.2)
-    guessed = said(steady, 24, most_ranges=0, pick=Pick(function="render"))
-    assert guessed["rate"]["detectable"] > 1.2 * alone["rate"]["detectable"]
+    untold = said(steady, 24, most_ranges=0, pick=Pick(function="render"))
+    assert (untold["rate"]["direction"], untold["rate"]["low"]) == ("unclear", None)
 
 
 def test_sides_the_other_way_round_are_expected_to_differ_the_other_way() -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,56 @@ def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server
     # 1,400 samples a minute of each of six pods, 600 requests a minute of all of them together.
     assert found["rate"]["a"] == pytest.approx(6 * 14.0 / 600, rel=0.02)
     assert check(found, "load") == ("differs", "warn", "load_differs")
+
+
+@pytest.mark.parametrize(("last", "way"), [(1.0, ("same", "unclear")), (1.3, ("more",))])
+def test_what_requests_took_before_tells_how_far_requests_of_different_times_differ(
+    tmp_path: Path, last: float, way: tuple[str, ...]
+) -> None:
+    """Load goes up and down by 15 % from range to range, and what a request takes does not."""
+    ranges, seconds, luck = 24, 16 * 60, random.Random(9)
+    loads = [luck.gauss(1, 0.15) for _ in range(ranges)]
+    windows, points, count = [], [], 1000.0
+    labels = {"app": "shop", "version": "1"}
+    for number, load in enumerate(loads):
+        more = load * (last if number == ranges - 1 else 1.0)
+        windows += [
+            replace(one, quality=replace(one.quality, target_cpu_ns=round(12e9 * more)))
+            for one in shop("1", luck, pods=3, at=number * seconds, minutes=16, busy=more)
+        ]
+        moments = range(START + number * seconds, START + (number + 1) * seconds, 15)
+        points += [(labels, moment, count + 150 * load * at) for at, moment in enumerate(moments)]
+        count += 150 * load * len(moments)
+    points.append((labels, START + ranges * seconds, count))
+    sides = [
+        question('{service="shop"}', start=at * seconds, end=(at + 1) * seconds)
+        for at in (ranges - 2, ranges - 1)
+    ]
+    with prometheus(tmp_path / "prometheus") as server:
+        server.send("http_requests", points)
+
+        def said(query: str) -> Verdict:
+            told = Prometheus(server.url, query)
+            with closing(QueryEngine(stored(windows), QueryLimits(), prometheus=told)) as engine:
+                asked = engine.ask(
+                    lambda reading: verdict(
+                        reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(), most=50_000
+                    )
+                )
+                return asyncio.run(asked)["verdict"]
+
+        found = said(QUERY)
+        # of the sides alone, and of nothing before them
+        lately = said(f"{QUERY} and vector(time()) > {START + (ranges - 2) * seconds}")
+    method, rate = found["method"], found["rate"]
+    assert (method["unit"], method["load"], method["measured"]) == ("request", "foretold", "clock")
+    assert method["earlier"] >= 20
+    assert found["direction"] in way
+    assert rate["relative"] == pytest.approx(last - 1, abs=0.03)
+    assert rate["a"] / method["expected"] == pytest.approx(3 * 12.0 / 600, rel=0.02)
+    assert lately["method"]["unit"] == "request"
+    assert (lately["method"]["load"], lately["direction"]) == ("unknown", "unclear")
+    assert "requests of such times differ by themselves" in lately["sentence"]
 
 
 def test_numbers_that_are_given_come_before_those_of_prometheus(server: Server) -> None:

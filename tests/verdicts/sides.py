@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.cells import Design, Side, design
+from sidelight.verdicts.cells import Design, Load, Side, design
 from sidelight.verdicts.spread import Effects, effects
 
 F64 = NDArray[np.float64]
@@ -21,12 +21,12 @@ def even(pods: int, blocks: int = 16) -> Side:
 
 def judge(a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
     """Effects of seconds (K, P, T) of sides that were watched evenly, no counting noise; the first is the
-    whole."""
+    whole. At different times their own course tells how slowly they change, unless said otherwise."""
     return judged_on(even(*a.shape[1:]), even(*b.shape[1:]), a, b, **how)
 
 
 def judged_on(one: Side, two: Side, a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
-    plan = design(one, two, a[0], b[0], **how)  # type: ignore[arg-type]
+    plan = design(one, two, a[0], b[0], **{"load": Load.COURSE, **how})  # type: ignore[arg-type]
     none = np.full(len(a), np.inf)
     return plan, effects(plan, a, b, none, none)
 

@@ -103,7 +103,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], Severity, str]] = [
     ("before", {}, {"paired": "hours"}, Severity.WARN, "before_unknown"),
     ("before", {}, {"paired": ""}, Severity.WARN, "before_unknown"),
     ("before", {}, {"paired": "hours", "earlier": 8}, Severity.OK, ""),
-    ("before", {}, {"paired": "", "per_request": True}, Severity.OK, ""),
+    ("before", {}, {"paired": "", "per_request": True}, Severity.WARN, "before_unknown"),
+    ("before", {"last": NOON + 86_400}, {"paired": ""}, Severity.WARN, "before_unknown"),
+    ("before", {}, {"paired": "", "load_alike": True}, Severity.OK, ""),
+    (
+        "time",
+        {"first": NOON + 7200, "last": NOON + 9000},
+        {"paired": "", "load_alike": True},
+        Severity.OK,
+        "",
+    ),
     ("before", {"windows": 0}, {"paired": ""}, Severity.OK, "before_unknown"),
 ]
 
@@ -159,12 +168,6 @@ def test_texts_have_the_numbers_of_both_sides() -> None:
     assert texts["truncation"].startswith("0 % of A's stacks and 25.0 % of B's lost their middle: ")
     later = found({"first": NOON + 7200, "last": NOON + 93_600}, paired="")["time"].text
     assert later.startswith("A was watched 2026-11-21 12:00–12:20, B 2026-11-21 14:00–2026-11-22 14:00")  # noqa: RUF001
-
-
-@pytest.mark.parametrize(("seconds", "state"), [(43_199.0, State.UNKNOWN), (43_200.0, State.ALIKE)])
-def test_ranges_of_half_a_day_know_by_themselves_how_load_differs(seconds: float, state: State) -> None:
-    long, short = ({"last": NOON + span} for span in (86_400.0, seconds))
-    assert found(long, short, paired="hours")["before"].state is state
 
 
 def test_requests_tell_the_load_where_they_are_known() -> None:

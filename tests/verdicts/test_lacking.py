@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidelight.verdicts.cells import Design, Side, design
+from sidelight.verdicts.cells import Design, Load, Side, design
 from sidelight.verdicts.lacking import MOST_PODS, More, more
 from sidelight.verdicts.spread import Effects, effects
 from tests.verdicts.sides import even, judge, judged_on, pods
@@ -26,7 +26,7 @@ def brief(count: int, samples: float = np.inf, seed: int = 1) -> tuple[Design, E
     """A side of one stretch of time, a minute."""
     one = even(count, 1)
     a, b = (pods(seed + at, count)[:, :, :1] for at in range(2))
-    plan = design(one, one, a[0], b[0])
+    plan = design(one, one, a[0], b[0], load=Load.ALIKE)
     return plan, effects(plan, a, b, np.array([samples]), np.array([samples]))
 
 
@@ -56,6 +56,15 @@ def test_of_what_was_not_watched_nothing_lacks() -> None:
     one, none = even(2), Side(np.zeros((2, 16)), (("a",), ("b",)), 60.0)
     plan, found = judged_on(one, none, pods(1, 2), np.zeros((1, 2, 16)))
     assert more(found, plan) is None
+
+
+def test_where_nothing_tells_what_load_does_neither_time_nor_pods_would_do() -> None:
+    a, b = pods(1, 4), pods(2, 4)
+    assert lacking(judge(a, b, load=Load.UNKNOWN)) is None
+    one = even(4, 1)
+    plan = design(one, one, a[0, :, :1], b[0, :, :1])
+    none = np.full(1, np.inf)
+    assert enough(more(effects(plan, a[:, :, :1], b[:, :, :1], none, none), plan)).brief
 
 
 def test_load_is_said_to_be_what_blurs_unless_both_had_it() -> None:

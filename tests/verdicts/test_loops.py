@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from sidelight.stacks.changes import Direction
 from sidelight.stacks.frames import GIL, IDLE
 from sidelight.stacks.tree import Row, build
-from sidelight.verdicts.cells import Side, design
+from sidelight.verdicts.cells import Load, Side, design
 from sidelight.verdicts.loops import OUTSIDE, WAITS, Held, held, loop
 from tests.running import sidelight
 
@@ -131,7 +130,7 @@ def test_a_holder_that_takes_twice_of_the_loop_is_found() -> None:
         (400, 100, 500), (400, 200, 400)
     ))  # fmt: skip
     side = Side(np.full((6, 16), 60.0), tuple((str(at),) for at in range(6)), 60.0)
-    of = replace(design(side, side, a.sum(0), b.sum(0)), alpha=0.05)
+    of = design(side, side, a.sum(0), b.sum(0), load=Load.COURSE)
     found = loop(of, Held(np.array([0, 1, WAITS]), ("f (a.py)", "g (a.py)")), a, b)
     assert found is not None
     assert found.busy.direction == (Direction.MORE,)
@@ -140,6 +139,17 @@ def test_a_holder_that_takes_twice_of_the_loop_is_found() -> None:
         "f (a.py)": Direction.SAME,
         "g (a.py)": Direction.MORE,
     }
+
+
+def test_of_a_loop_nothing_is_told_where_nothing_tells_what_load_does() -> None:
+    """A busier loop is held for longer."""
+    a, b = np.full((2, 4, 16), 100.0), np.stack([np.full((4, 16), 150.0), np.full((4, 16), 50.0)])
+    side = Side(np.full((4, 16), 60.0), tuple((str(at),) for at in range(4)), 60.0)
+    for how in ({}, {"same_time": True, "other_days": True}):
+        of = design(side, side, a.sum(0), b.sum(0), **how)
+        found = loop(of, Held(np.array([0, WAITS]), ("f (a.py)",)), a, b)
+        assert found is not None
+        assert found.busy.direction == found.shares.direction == (Direction.UNCLEAR,)
 
 
 def test_without_a_loop_on_either_side_there_is_nothing_to_say() -> None:

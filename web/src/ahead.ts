@@ -9,7 +9,7 @@ import { parsePlace, type Place } from "./url.ts";
 
 /** What the compare page asks for. */
 export const compareAsked = (here: Place): readonly ["compare", Record<string, string>] =>
-  ["compare", { ...comparison(here, rangeOf(here)), ...pickedBy({ ...here, scope: "" }), ...treeAsked(here) }];
+  ["compare", { ...comparison(here, rangeOf(here)), load: here.load, ...pickedBy({ ...here, scope: "" }), ...treeAsked(here) }];
 
 /** Asks for a comparison while the button that leads to it is still pressed, and at the latest before its page is made. */
 export function askAhead(): void {

@@ -43,6 +43,8 @@ export interface Place {
   readonly sig: boolean;
   /** Whether a comparison shows what is beyond counting noise instead of what is outside noise. */
   readonly raw: boolean;
+  /** Whether it is said that sides at different times were asked the same. */
+  readonly load: "" | "alike";
   /** Only samples whose stacks are so many frames deep, both included. */
   readonly depth_from: string;
   readonly depth_until: string;
@@ -65,7 +67,7 @@ export interface Place {
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
   a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, load: "", depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 
@@ -77,6 +79,7 @@ const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   view: ["flame", "table", "sides", "sandwich", "lines"],
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
+  load: ["", "alike"],
   scope: ["", "focus", "function"],
   rows: ["pods", "hours"],
   nodes: ["", "all"],

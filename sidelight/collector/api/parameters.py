@@ -29,8 +29,10 @@ SIDES: Final = (
 MANY: Final = ("conditions",)
 """Parameters that may be given more than once."""
 REQUESTS: Final = ("baseline_requests", "comparison_requests")
+LOADS: Final = ("before", "alike")
+"""What tells how far load alone makes sides at different times differ: what came before, or who asks."""
 
-JUDGED: Final = ("detect", "look", "alpha", "coverage", *REQUESTS, "limit", *MANY)
+JUDGED: Final = ("detect", "look", "alpha", "coverage", "load", *REQUESTS, "limit", *MANY)
 """Parameters of a verdict."""
 
 STACKS: Final = ("min_depth", "max_depth", "function", "focus")
@@ -114,6 +116,7 @@ class Parameters:
             most_rows=limits.max_verdict_rows,
             most_tested=limits.max_verdict_tests,
             most_ranges=limits.max_verdict_ranges,
+            load_alike=self.word("load", LOADS) == "alike",
         )
 
     def _conditions(self) -> tuple[Condition, ...]:

@@ -20,6 +20,7 @@ from sidelight.collector.query.windows import Question
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.verdicts.conditions import parse, worst
+from sidelight.verdicts.history import MOST
 
 Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
 """The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
@@ -65,15 +66,16 @@ Judge = Callable[[Reading, Deploy, float, int], Found]
 """Compares a deploy at an offset, as its k-th look."""
 
 
-def judge_with(compare: Compare, rules: Rules) -> Judge:
-    """A judge that takes the previous version's time as `sides` says, and compares as `compare` does."""
+def judge_with(compare: Compare, rules: Rules, ranges: int = MOST) -> Judge:
+    """A judge that takes the previous version's time as `sides` says, and compares as `compare` does, which
+    reads so many `ranges` before them."""
 
     def judge(reading: Reading, deploy: Deploy, offset: float, k: int) -> Found:
         def ran(version: str, start: float, until: float) -> Span | None:
             selector = of_version(deploy.namespace, deploy.service, version)
             return span_of(reading, selector, start, until)
 
-        chosen = sides(deploy, offset, ran, rules)
+        chosen = sides(deploy, offset, ran, rules, ranges)
         if chosen is None:
             return Found(State.UNCLEAR, problem="There are no windows of both versions to compare.")
         return found(compare(reading, questions(deploy, chosen), k, rules), chosen)

@@ -3,7 +3,9 @@ themselves (`sidelight.verdicts.history`).
 
 The earlier side's own selector is looked at in the ranges before it, back to back. Only the windows' own
 numbers are read, by the hour where ranges have whole hours, and no stacks; `most` ranges, and fewer where
-windows have to be read one by one and that is more than `most_rows` of samples.
+windows have to be read one by one and that is more than `most_rows` of samples. Of hours that lie far apart,
+as those of two weeks do, one of several is taken, so that as many reach as far back. A version that has not
+run for long enough has the past of those before it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import pyarrow.compute as pc
 from sidelight.collector.columns import one, sum_of
 from sidelight.collector.query.cells import F64, I64, Cut, Cuts, floats, whole
 from sidelight.collector.query.frames import STATES_OF
+from sidelight.collector.query.prometheus import Blocks, RequestsUnknown
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.sides import THREADS, telling
 from sidelight.collector.query.watched import processes, watched_and_time
@@ -26,11 +29,14 @@ from sidelight.collector.query.windows import Question, choose
 from sidelight.collector.store.tables import DAY_NS, HOUR_NS, STATES
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.selectors import Selector
 from sidelight.verdicts.history import FEWEST, History
 
 LEAST: Final = 0.2
 """Of a range in which less than this part of the usual pod-seconds was watched nothing is taken."""
 
+FARTHER: Final = 2
+"""So many times as far back is looked as lies between the sides."""
 PARTS: Final = 24
 """A side that is longer than the other is so many ranges as long as that one, spread over it, at most."""
 
@@ -41,7 +47,8 @@ class Before:
     sampled of each type, how long pods were there, and what they took by the kernel's clock (each (N,)).
     `waited`: of all threads and of each kind how long they waited, and all of their time.
 
-    `sides`: how many ranges after the end of the last of them each part of A began, and of B.
+    `sides`: how many ranges after the end of the last of them each part of A began, and of B. `requests`:
+    where rates are per request, those of each range. One of each `step` ranges is used.
     """
 
     seconds: float
@@ -51,21 +58,34 @@ class Before:
     alive: F64
     clock: F64
     waited: Mapping[str | None, tuple[F64, F64]]
+    step: int = 1
+    requests: F64 | None = None
+
+    @property
+    def tells(self) -> bool:
+        """Whether enough ranges were watched."""
+        return self._history(self.watched, self.watched).tells
 
     def of(self, kind: ProfileType) -> History:
         """What samples of a type tell."""
-        return self._history(self.sampled[kind], self.watched)
+        return self._history(self.sampled[kind], self._served(self.watched))
 
     def by_clock(self) -> History:
         """What the kernel's clock tells."""
-        return self._history(self.clock, self.alive)
+        return self._history(self.clock, self._served(self.alive))
 
     def idle(self, thread: str | None) -> History:
         """What the share of their time tells in which threads waited; it does not rise as load does."""
         return replace(self._history(*self.waited[thread]), directed=False)
 
+    def _served(self, time: F64) -> F64:
+        """So much of each range as rates are of: pod-seconds, or the requests that came in these."""
+        if self.requests is None:
+            return time
+        return time * np.divide(self.requests, self.alive, out=np.zeros_like(time), where=self.alive > 0)
+
     def _history(self, taken: F64, time: F64) -> History:
-        told = (taken > 0) & (time > 0)
+        told = (taken > 0) & (time > 0) & (np.arange(len(taken)) % self.step == 0)
         if told.any():
             told &= time >= LEAST * np.median(time[told])
         at = np.flatnonzero(told)
@@ -75,29 +95,70 @@ class Before:
 
 
 def before(
-    reading: Reading, sides: Sequence[Question], cuts: Cuts, *, most: int, most_rows: int
+    reading: Reading,
+    sides: Sequence[Question],
+    cuts: Cuts,
+    *,
+    most: int,
+    most_rows: int,
+    per_request: bool = False,
 ) -> Before | None:
-    """What came before the earlier side; None for sides of the same time, and where nothing is to be had."""
+    """What came before the earlier side; None for sides of the same time, and where nothing is to be had.
+
+    `per_request`: with the requests of each range, as Prometheus tells them.
+    """
     if cuts.paired == "time" or not (len(cuts.a.windows.table) and len(cuts.b.windows.table)):
         return None
     starts, lengths = zip(*(_span(own) for own in (cuts.a, cuts.b)), strict=True)
     side = sides[0] if starts[0] <= starts[1] else sides[1]
-    first, length = min(starts), min(lengths)
+    first, length, step = min(starts), min(lengths), 1
     if length >= HOUR_NS:
         first, length = first // HOUR_NS * HOUR_NS, length // HOUR_NS * HOUR_NS
-    count = most
-    while count >= FEWEST:
-        from_ns = max(first - count * length, 0)
-        refs = reading.segments(from_ns, first)
-        if not length % HOUR_NS or sum(ref.rows for ref in refs) <= most_rows:
-            question = Question(side.selector, from_ns, first)
-            a, b = (_parts(start - first, long, length) for start, long in zip(starts, lengths, strict=True))
-            return _read(reading, question, length, count, (a, b))
-        count //= 2
+        step = max(-(-FARTHER * (max(starts) - min(starts)) // (length * most)), 1)
+    a, b = (_parts(start - first, long, length) for start, long in zip(starts, lengths, strict=True))
+    count = _count(reading, first, length, most, most_rows) * step
+    for selector in dict.fromkeys((side.selector, _of_all_versions(side.selector))) if count else ():
+        question = Question(selector, max(first - count * length, 0), first)
+        found, watched = _read(reading, question, length, count, (a, b))
+        found = replace(found, step=step)
+        if found.tells:
+            return _per_request(reading, found, watched, first) if per_request else found
     return None
 
 
-def _read(reading: Reading, question: Question, length: int, count: int, sides: tuple[F64, F64]) -> Before:
+def _of_all_versions(selector: Selector) -> Selector:
+    """The same without its versions: where one has not run for long, those before it tell."""
+    return Selector(tuple(one for one in selector.matchers if one.name != "version"))
+
+
+def _count(reading: Reading, first: int, length: int, most: int, most_rows: int) -> int:
+    """How many ranges are read: fewer, or none, where windows have to be read one by one and are too many."""
+    count = most
+    while count >= FEWEST and length % HOUR_NS:
+        refs = reading.segments(max(first - count * length, 0), first)
+        if sum(ref.rows for ref in refs) <= most_rows:
+            break
+        count //= 2
+    return count if count >= FEWEST else 0
+
+
+def _per_request(reading: Reading, found: Before, watched: pa.Table, until_ns: int) -> Before | None:
+    """The same with the requests of each range; None where Prometheus does not tell them."""
+    start_ns = until_ns - round(found.seconds * SECOND_NS) * len(found.alive)
+    blocks = Blocks(start_ns, found.seconds, found.alive[::-1], watched)
+    told = reading.prometheus
+    try:
+        requests = told.requests("what came before", blocks, reading.deadline.remaining()) if told else None
+    except RequestsUnknown:
+        reading.passing = True
+        return None
+    return None if requests is None else replace(found, requests=requests[::-1])
+
+
+def _read(
+    reading: Reading, question: Question, length: int, count: int, sides: tuple[F64, F64]
+) -> tuple[Before, pa.Table]:
+    """What the ranges tell, and the windows that they were made of."""
     chosen = choose(reading, question, stacks=False, step_ns=length)
     table, watched = chosen.table, processes(chosen.watched)
     if length % HOUR_NS:
@@ -128,7 +189,7 @@ def _read(reading: Reading, question: Question, length: int, count: int, sides: 
         seconds[where[first]] += covered
         alive[where[first]] += ns / SECOND_NS
     kinds = {thread: waited(thread) for thread in (None, *THREADS)}
-    return Before(length / SECOND_NS, sides, seconds, sampled, alive, clock, kinds)
+    return Before(length / SECOND_NS, sides, seconds, sampled, alive, clock, kinds), watched
 
 
 def _parts(start: int, long: int, length: int) -> F64:

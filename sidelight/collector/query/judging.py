@@ -41,7 +41,7 @@ from sidelight.stacks.changes import Direction
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.frames import Frame, unescape
 from sidelight.verdicts.bootstrap import FEWEST_PODS, ROUNDS
-from sidelight.verdicts.cells import Design, Side, design, spent
+from sidelight.verdicts.cells import Design, Load, Side, design, spent
 from sidelight.verdicts.checks import Check, Terms, checks, refusals
 from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
 from sidelight.verdicts.depths import Depths, depths
@@ -104,6 +104,7 @@ class Judgement:
             wanted.least_coverage,
             wanted.trouble,
             len(told.rates) if told and told.tells else 0,
+            wanted.load_alike,
         )
         self._checks = checks(*self._taken, self._terms)
         self._refused = refusals(self._checks)
@@ -313,6 +314,7 @@ class Judgement:
             detect=wanted.detect,
             before=earlier,
             part=part,
+            load=Load.ALIKE if wanted.load_alike else Load.UNKNOWN,
         )
 
     def _one(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
@@ -393,6 +395,7 @@ class Judgement:
             1 - self._design.alpha,
             REQUEST if self._per_request else POD_SECOND,
             rate.expected,
+            load_known=self._design.load is not Load.UNKNOWN,
         )
         unwatched = [name for name, taken in zip("AB", self._taken, strict=True) if taken.pod_seconds <= 0]
         refused = "; ".join(check.text.rstrip(".") for check in self._refused)
@@ -426,6 +429,7 @@ class Judgement:
             "earlier": len(of.before.rates) if of.before else 0,
             "expected": self._rate.expected,
             "expected_sampled": sampled.expected,
+            "load": of.load.value,
         }
 
 

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
+import pyarrow as pa
 import structlog
 
 from sidelight.collector.columns import used
@@ -57,6 +58,22 @@ class RequestsUnknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of time, one after the other from `start_ns` (Unix) and `seconds` long each, of which requests
+    are asked: how long pods were `alive` in each, (T,) pod-seconds, and the windows that were `watched`."""
+
+    start_ns: int
+    seconds: float
+    alive: F64
+    watched: pa.Table
+
+    @classmethod
+    def of(cls, own: Cut) -> Blocks:
+        """Those of a side."""
+        return cls(own.start_ns, own.side.seconds, own.alive.sum(0), own.windows.watched)
+
+
+@dataclass(frozen=True, slots=True)
 class Prometheus:
     """A Prometheus, the query for requests, and a bearer token where it asks for one.
 
@@ -69,22 +86,22 @@ class Prometheus:
     token: str | None = field(default=None, repr=False)
     failed: Callable[[Cause], None] = field(default=lambda _: None, repr=False, compare=False)
 
-    def requests(self, name: str, own: Cut, seconds: float) -> F64:
+    def requests(self, name: str, of: Blocks, seconds: float) -> F64:
         """Requests in each block of a side, (T,), within so many seconds. Raises RequestsUnknown."""
-        step_ns = round(own.side.seconds * SECOND_NS)
-        blocks = own.shape[1]
-        first = (own.start_ns + step_ns) / SECOND_NS
+        step_ns = round(of.seconds * SECOND_NS)
+        blocks = len(of.alive)
+        first = (of.start_ns + step_ns) / SECOND_NS
         query = self.query
         try:
-            query = _PLACE.sub(_values(name, own, step_ns), query)
+            query = _PLACE.sub(_values(name, of, step_ns), query)
             form = {
                 "query": query,
                 "start": f"{first:.3f}",
-                "end": f"{first + (blocks - 1) * own.side.seconds:.3f}",
-                "step": f"{own.side.seconds:.3f}",
+                "end": f"{first + (blocks - 1) * of.seconds:.3f}",
+                "step": f"{of.seconds:.3f}",
             }
             answer = self._asked(form, min(self.timeout_seconds, seconds))
-            return _filled(name, _counts(answer, first, own.side.seconds, blocks), own)
+            return _filled(name, _counts(answer, first, of.seconds, blocks), of.alive)
         except RequestsUnknown as unknown:
             self.failed(unknown.cause)
             text = str(unknown)
@@ -128,9 +145,9 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def _values(name: str, own: Cut, step_ns: int) -> Any:
+def _values(name: str, of: Blocks, step_ns: int) -> Any:
     """What stands in the place of each name, as PromQL's quoted text has it."""
-    table = own.windows.watched
+    table = of.watched
 
     def value(found: re.Match[str]) -> str:
         if found[1] == "step":
@@ -161,9 +178,8 @@ def _counts(answer: Any, first: float, step: float, blocks: int) -> F64:
     return found
 
 
-def _filled(name: str, counts: F64, own: Cut) -> F64:
+def _filled(name: str, counts: F64, alive: F64) -> F64:
     """Requests of all blocks; of those that nobody tells of as many as of the others in the same time."""
-    alive = own.alive.sum(0)
     known = np.isfinite(counts)
     watched = alive > 0
     missing = int((watched & ~known).sum())

@@ -35,6 +35,7 @@ class Wanted:
     requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
     is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
     that are tested; most_ranges: of what came before sides at different times. conditions: to be judged.
+    load_alike: sides at different times were asked the same.
     """
 
     detect: float = 0.05
@@ -48,6 +49,7 @@ class Wanted:
     most_rows: int = 5_000_000
     most_tested: int = 10_000
     most_ranges: int = MOST
+    load_alike: bool = False
 
 
 def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:

@@ -146,6 +146,7 @@ class Method(TypedDict):
     earlier: int
     expected: float
     expected_sampled: float
+    load: str
 
 
 class ToldMore(TypedDict):

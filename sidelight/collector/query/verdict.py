@@ -16,7 +16,7 @@ from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_sta
 from sidelight.collector.query.frames import Weights, weigh
 from sidelight.collector.query.judging import Judgement
 from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
-from sidelight.collector.query.prometheus import RequestsUnknown
+from sidelight.collector.query.prometheus import Blocks, RequestsUnknown
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.renaming import renamed
 from sidelight.collector.query.sides import Wanted, served
@@ -119,10 +119,11 @@ def judge(
         return renamed(reading, pairs, tree, functions, watched)
 
     requests, judged = _requests(reading, both.cuts, wanted)
-    # what came before is not known per request
     earlier = None
-    if requests is None:
-        earlier = before(reading, both.sides, both.cuts, most=wanted.most_ranges, most_rows=wanted.most_rows)
+    # of requests that were given nothing is known before
+    if wanted.requests is None and not wanted.load_alike:
+        how = {"most": wanted.most_ranges, "most_rows": wanted.most_rows}
+        earlier = before(reading, both.sides, both.cuts, **how, per_request=requests is not None)
     judgement = Judgement(
         both.cuts,
         tree,
@@ -152,8 +153,8 @@ def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, 
     if told is None or wanted.trouble or not (cuts.a.side.whole and cuts.b.side.whole):
         return None, wanted
     try:
-        a = told.requests("A", cuts.a, reading.deadline.remaining())
-        b = told.requests("B", cuts.b, reading.deadline.remaining())
+        a = told.requests("A", Blocks.of(cuts.a), reading.deadline.remaining())
+        b = told.requests("B", Blocks.of(cuts.b), reading.deadline.remaining())
     except RequestsUnknown as unknown:
         reading.passing = True
         return None, replace(wanted, trouble=str(unknown))
