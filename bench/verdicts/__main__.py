@@ -1,6 +1,6 @@
 """Whether verdicts keep what they promise, on services that are made up and on recordings of real ones.
 
-    python -m bench.verdicts [--quick] [--only rates|apart|known|power|looks|families|real|days|cost ...]
+    python -m bench.verdicts [--quick] [--only rates|alike|known|power|looks|families|real|days|cost ...]
         [--page docs/verdicts.md]
 
 Seeded: the same tables each time, but for the CPU. All of it takes some forty minutes of one core,
@@ -24,9 +24,9 @@ from bench.verdicts import cost, days, page, rates, real, trees
 from bench.verdicts.page import Table
 
 PARTS: dict[str, Callable[[int], Sequence[Table]]] = {
-    "rates": lambda trials: [rates.equal(trials)],
-    "apart": lambda trials: [rates.equal_apart(trials)],
-    "known": lambda trials: [rates.equal_known(trials // 2)],
+    "rates": lambda trials: [rates.equal(4 * trials)],
+    "alike": lambda trials: [rates.equal_alike(2 * trials)],
+    "known": lambda trials: [rates.equal_known(trials)],
     "power": lambda trials: [rates.planted(trials)],
     "looks": lambda trials: [rates.looks(trials // 2)],
     "families": lambda trials: [trees.discoveries(trials // 5)],

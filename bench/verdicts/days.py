@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench.verdicts.drawn import drawn
 from bench.verdicts.page import Table, share
-from bench.verdicts.real import CUTS, DAY, SECONDS, Cut, Grid, grid
+from bench.verdicts.real import DAY, SECONDS, Grid, grid
 from bench.verdicts.recordings import DAYS, load, names
 from bench.verdicts.trials import Windows, compared, families
 from bench.verdicts.weather import DAY_SECONDS, KINDS
@@ -29,9 +29,36 @@ DRAWN: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How two sides are cut out of a recording, and so how they are compared: one after the other or at the
+    same hours of a day and the next, of other pods or the same, by time or per request."""
+
+    other_days: bool = False
+    same_pods: bool = False
+    per_request: bool = False
+
+    @property
+    def how(self) -> dict[str, bool]:
+        """What a comparison is told of it."""
+        return {
+            "same_time": self.other_days,
+            "other_days": self.other_days,
+            "same_pods": self.same_pods,
+        }
+
+
+CUTS: Mapping[str, Cut] = {
+    "apart": Cut(),
+    "same hours of another day": Cut(other_days=True),
+    "apart, the same pods": Cut(same_pods=True),
+    "apart, per request": Cut(per_request=True),
+    "same hours, per request": Cut(other_days=True, per_request=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Pairs:
-    """Which sides are cut out of the days of a recording: of so many pods and windows, one after the other or
-    at the same hours of a day and the next."""
+    """Which sides are cut out of the days of a recording: of so many pods and windows."""
 
     cut: Cut
     pods: int
@@ -53,18 +80,16 @@ class Pairs:
         later = self.later
         last = min(whole.watched.shape[1] - length - later, (day + 1) * DAY - 1)
         start = int(luck.integers(day * DAY, last + 1))
+        of_a, others = order[: self.pods], order[self.pods : 2 * self.pods]
+        per_request = self.cut.per_request
         a, b = (
-            whole.part(rows, slice(at, at + length))
-            for rows, at in (
-                (order[: self.pods], start),
-                (order[self.pods : 2 * self.pods], start + later),
-            )
+            whole.part(rows, slice(at, at + length), per_request=per_request)
+            for rows, at in ((of_a, start), (of_a if self.cut.same_pods else others, start + later))
         )
         count = min(MOST, start // length)
-        past = whole.part(order[: self.pods], slice(start - count * length, start))
-        taken, watched = (
-            cells.sum(0).reshape(count, length).sum(1) for cells in (past.samples[0], past.watched)
-        )
+        past = whole.part(of_a, slice(start - count * length, start), per_request=per_request)
+        time = past.watched.sum(0) if past.requests is None else past.requests
+        taken, watched = (each.reshape(count, length).sum(1) for each in (past.samples[0].sum(0), time))
         told = (taken > 0) & (watched > 0)
         starts = np.arange(-float(count), 0)
         at = np.zeros(1), np.array([later / length])
@@ -150,12 +175,12 @@ def _of_the_whole(trials: int) -> list[Column]:
 def _table(title: str, of: str, each: Mapping[str, Sequence[Grid]], columns: Sequence[Column]) -> Table:
     """A row for each service and pairs of sides, and one for all of the same cut."""
     rows = []
-    for what in ("apart", "same hours of another day"):
+    for what, cut in CUTS.items():
         by_service = []
         for name, grids in each.items():
             by_day = []
             for length, pods in product((3, 9), (2, 6)):
-                seen = [Seen.of(grids, Pairs(CUTS[what], pods, length), column) for column in columns]
+                seen = [Seen.of(grids, Pairs(cut, pods, length), column) for column in columns]
                 sides = [name, what, f"{pods} and {pods}", f"{length * SECONDS:.0f} s"]
                 rows.append([*sides, *_cells(columns, [(one.often, share(one.detectable)) for one in seen])])
                 by_day.append([one.changed for one in seen])

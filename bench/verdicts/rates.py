@@ -34,20 +34,27 @@ WORLDS: Sequence[tuple[str, World]] = (
     ("each pod's own load, slow", World(own=0.3, own_windows=10.0)),
     ("day swings by 60 %", World(day=0.6)),
 )
-SLOW: Sequence[tuple[str, World]] = (
+LOADS: Sequence[tuple[str, World]] = (
     ("load resembles itself for 1 minute", World(load_windows=1.0)),
     ("5 minutes", World()),
     ("10 minutes (0.9 from window to window)", World(load_windows=9.5)),
     ("20 minutes, a third of the range", World(load_windows=20.0)),
     ("60 minutes, as long as the range", World(load_windows=60.0)),
-    ("10 minutes, of half a day", World(load_windows=10.0, windows=720)),
-    ("10 minutes, of a day that swings by 60 %", World(load_windows=10.0, windows=1440, day=0.6)),
-    ("10 minutes, of a day and a half that swing by 60 %", World(load_windows=10.0, windows=2160, day=0.6)),
-    ("10 minutes, the same pods", World(load_windows=10.0, same_pods=True)),
+    ("10 minutes, day swings by 60 %", World(load_windows=10.0, day=0.6)),
 )
-HOURS = SLOW[:5]
-KNOWN: Sequence[tuple[str, int]] = (("apart", 24), ("same hours", 72))
-"""Of how many hours before A is known what it took."""
+STEADY: Sequence[tuple[str, World]] = (
+    ("no load but each pod's own", World(load=0.0)),
+    ("differs by 5 % from minute to minute", World(load=0.05, load_windows=0.0)),
+    ("differs by 20 % from minute to minute", World(load=0.2, load_windows=0.0)),
+    ("differs by 20 %, the same pods", World(load=0.2, load_windows=0.0, same_pods=True)),
+    ("differs by 20 % and resembles itself for a minute", World(load=0.2, load_windows=1.0)),
+)
+KNOWN: Sequence[tuple[str, World]] = (
+    ("24 hours", World(together="apart", history=24)),
+    ("72 hours", World(together="same hours", history=72)),
+    ("one of 5 of 336 hours", World(together="a week apart", history=336, every=5)),
+)
+"""How many hours before A are known."""
 PODS = ((2, 2), (3, 3), (4, 4), (4, 1), (10, 2), (10, 10), (40, 40))
 
 
@@ -66,7 +73,7 @@ def found(world: World, trials: int, seed: int = 1) -> Found:
 
 
 def equal(trials: int) -> Table:
-    """A/A at the same time, and at the same hours of two days."""
+    """A/A at the same time."""
     rows = []
     for what, world in WORLDS:
         for pods in PODS if not what else ((2, 2), (4, 4), (10, 10)):
@@ -75,29 +82,26 @@ def equal(trials: int) -> Table:
     return Table("Equal sides at the same time (a canary), an hour", ["pods", "", *_HEAD], rows)
 
 
-def equal_apart(trials: int) -> Table:
+def equal_alike(trials: int) -> Table:
+    """A/A one after the other, of which is said that load was alike, and it was."""
     rows = []
-    for together in ("apart", "same hours"):
-        for what, world in SLOW:
-            if world.same_pods and together != "apart":
-                continue
-            for pods in (2, 10):
-                own = replace(world, pods_a=pods, pods_b=pods, together=together)  # type: ignore[arg-type]
-                few = trials // 4 if world.windows > 60 else trials
-                rows.append([together, f"{pods} and {pods}", what, *_cells(found(own, few))])
-    return Table("Equal sides at different times, an hour each or as told", ["", "pods", "", *_HEAD], rows)
+    for what, world in STEADY:
+        for pods in (2, 4, 10):
+            own = replace(world, pods_a=pods, pods_b=pods, together="apart", alike=True)
+            rows.append([f"{pods} and {pods}", what, *_cells(found(own, trials))])
+    title = "Equal sides of an hour, one after the other, whose load is said to be alike and is"
+    return Table(title, ["pods", "", *_HEAD], rows)
 
 
 def equal_known(trials: int) -> Table:
-    """The same of sides of which it is known what came before."""
+    """A/A at different times of which it is known what came before."""
     rows = []
-    for together, history in KNOWN:
-        for what, world in (*HOURS, ("10 minutes, day swings by 60 %", World(load_windows=10.0, day=0.6))):
+    for told, known in KNOWN:
+        for what, world in LOADS:
             for pods in (2, 10):
-                own = replace(world, pods_a=pods, pods_b=pods, together=together, history=history)  # type: ignore[arg-type]
-                rows.append(
-                    [together, f"{history} hours", f"{pods} and {pods}", what, *_cells(found(own, trials))]
-                )
+                own = replace(known, load_windows=world.load_windows, day=world.day, pods_a=pods, pods_b=pods)
+                few = trials // 2 if known.every > 1 else trials
+                rows.append([known.together, told, f"{pods} and {pods}", what, *_cells(found(own, few))])
     return Table(
         "Equal sides of an hour at different times, of which it is known what came before",
         ["", "known", "pods", "", *_HEAD],
@@ -114,7 +118,9 @@ def planted(trials: int) -> Table:
             got = found(replace(world, change=part * aim), trials, seed=2)
             rows.append(
                 [
-                    world.together + (f", {world.history} hours known" if world.history else ""),
+                    world.together
+                    + (f", {world.history} hours known" if world.history else "")
+                    + (", load alike" if world.alike else ""),
                     f"{world.pods_a} and {world.pods_b}",
                     share(aim),
                     f"{part} times: {share(part * aim)}",
@@ -131,8 +137,7 @@ _PLANTED = (
     World(pods_a=10, pods_b=10),
     World(pods_a=2, pods_b=2),
     World(pods_a=10, pods_b=2, pod_spread=0.1),
-    World(together="apart", load=0.05),
-    World(together="same hours", load=0.05, pods_a=10, pods_b=10),
+    World(together="apart", load=0.05, load_windows=0.0, alike=True),
     World(together="apart", pods_a=10, pods_b=10, history=24),
     World(together="same hours", pods_a=10, pods_b=10, history=72),
 )

@@ -3,7 +3,6 @@ hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -78,15 +77,12 @@ def recorded(trials: int) -> list[Table]:
     equal, planted = [], []
     for name in names():
         whole = grid(load(name))
-        for what, cut in CUTS.items():
-            equal += [
-                [name, what, f"{pods} and {pods}", *_equal(whole, cut, pods, trials)] for pods in (2, 4, 10)
-            ]
+        equal += [[name, f"{pods} and {pods}", *_equal(whole, pods, trials)] for pods in (2, 4, 10)]
         planted += [[name, "10 and 10", *row] for row in _planted(whole, 10, trials)]
-    head = ["recording", "", "pods", "false change by samples (≤ 5 %)", "detectable",
+    head = ["recording", "pods", "false change by samples (≤ 5 %)", "detectable",
             "by the kernel's clock", "detectable", "functions: any false change"]  # fmt: skip
     return [
-        Table("Real recordings cut at random into equal sides", head, equal),
+        Table("Real recordings cut at random into equal sides at the same time", head, equal),
         Table(
             "Two days of real recordings at the same time, A's samples thinned out, so that B takes more",
             ["recording", "pods", "planted, of the median detectable", "found", "interval holds it"],
@@ -95,78 +91,39 @@ def recorded(trials: int) -> list[Table]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """How two sides are cut out of a recording, and so how they are compared."""
-
-    same_time: bool = False
-    other_days: bool = False
-    same_pods: bool = False
-    per_request: bool = False
-
-    @property
-    def how(self) -> dict[str, bool]:
-        """What a comparison is told of it."""
-        return {"same_time": self.same_time, "other_days": self.other_days, "same_pods": self.same_pods}
-
-
-CUTS: Mapping[str, Cut] = {
-    "same time": Cut(same_time=True),
-    "same hours of another day": Cut(same_time=True, other_days=True),
-    "same hours, the same pods": Cut(same_time=True, other_days=True, same_pods=True),
-    "apart": Cut(),
-    "apart, the same pods": Cut(same_pods=True),
-    "apart, per request": Cut(per_request=True),
-    "apart, the same pods, per request": Cut(same_pods=True, per_request=True),
-}
-
-
 def _sides(
-    whole: Grid, cut: Cut, pods: int, luck: np.random.Generator, length: int | None = None
+    whole: Grid, pods: int, luck: np.random.Generator, length: int | None = None
 ) -> tuple[Windows, Windows]:
-    """Other pods (or the same), at the same time, at the same hours of another day or one after the other.
-
-    For so many windows, or else between one day and two, at the same time up to all there is.
-    """
+    """Other pods at the same time, for so many windows, or else between one day and all there is."""
     order = luck.permutation(len(whole.watched))
     count = whole.watched.shape[1]
-    most = count if cut.same_time and not cut.other_days else count // 2
-    length = length or int(luck.integers(DAY, most + 1))
-    if cut.other_days:
-        later = DAY * int(luck.integers(-(-length // DAY), (count - length) // DAY + 1))
-    else:
-        later = 0 if cut.same_time else int(luck.integers(length, count - length + 1))
-    start = int(luck.integers(0, count - length - later + 1))
-    of = order[:pods], order[:pods] if cut.same_pods else order[pods : 2 * pods]
-    a, b = (
-        whole.part(rows, slice(at, at + length), per_request=cut.per_request)
-        for rows, at in zip(of, (start, start + later), strict=True)
-    )
+    length = length or int(luck.integers(DAY, count + 1))
+    start = int(luck.integers(0, count - length + 1))
+    a, b = (whole.part(order[at : at + pods], slice(start, start + length)) for at in (0, pods))
     return (a, b) if luck.random() < 0.5 else (b, a)
 
 
-def _equal(whole: Grid, cut: Cut, pods: int, trials: int) -> list[str]:
-    seen = [_found(grid, cut, pods, trials) for grid in (whole.alone(), whole.clocked())]
-    return [cell for each in seen for cell in each] + [_any_function(whole, cut, pods, trials // 5)]
+def _equal(whole: Grid, pods: int, trials: int) -> list[str]:
+    seen = [_found(grid, pods, trials) for grid in (whole.alone(), whole.clocked())]
+    return [cell for each in seen for cell in each] + [_any_function(whole, pods, trials // 5)]
 
 
-def _found(only: Grid, cut: Cut, pods: int, trials: int) -> list[str]:
+def _found(only: Grid, pods: int, trials: int) -> list[str]:
     """How often the whole is said to have changed, which is where the interval does not hold 0, and the
     change that is detectable in the median trial."""
     luck = np.random.default_rng(11)
     seen = np.empty((trials, 2))
     for trial in range(trials):
-        _, found = compared(*_sides(only, cut, pods, luck), **cut.how, day=DAY_SECONDS)
+        _, found = compared(*_sides(only, pods, luck), same_time=True)
         seen[trial] = found.p[0] <= 0.05, found.detectable[0]
     return [share(float(seen[:, 0].mean())), share(float(np.median(seen[:, 1])))]
 
 
-def _any_function(whole: Grid, cut: Cut, pods: int, trials: int) -> str:
+def _any_function(whole: Grid, pods: int, trials: int) -> str:
     luck = np.random.default_rng(11)
     some = 0
     for _ in range(trials):
-        sides = _sides(whole, cut, pods, luck)
-        own, total, _ = families(*sides, whole.functions, **cut.how, day=DAY_SECONDS)
+        own, total, _ = families(*_sides(whole, pods, luck), whole.functions, same_time=True)
         some += any((benjamini_hochberg(family) <= 0.05).any() for family in (own, total))
     return share(some / trials)
 
@@ -177,7 +134,7 @@ def _planted(whole: Grid, pods: int, trials: int) -> list[list[str]]:
     only, length = whole.alone(), 2 * DAY
 
     def sides() -> tuple[Windows, Windows]:
-        return _sides(only, CUTS["same time"], pods, luck, length)
+        return _sides(only, pods, luck, length)
 
     aims = [compared(*sides(), same_time=True)[1].detectable[0] for _ in range(trials)]
     aim = float(np.median(aims))

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.trials import Windows
+from sidelight.verdicts.cells import Load
 from sidelight.verdicts.history import History
 
 F64 = NDArray[np.float64]
 
 MINUTES_OF_DAY: Final = 1440
-Together = Literal["same time", "apart", "same hours"]
-"""Both at once (a canary), one after the other, or at the same hours of two days."""
+Together = Literal["same time", "apart", "same hours", "a week apart"]
+"""Both at once (a canary), one after the other, or at the same hours of two days, or of two weeks."""
+
+
+class How(TypedDict):
+    """What a comparison is told of its sides, as `compared` takes it."""
+
+    same_time: bool
+    other_days: bool
+    same_pods: bool
+    load: Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +35,8 @@ class World:
     `load` is shared by all pods and resembles itself for `load_windows`; `own` is each pod's, for
     `own_windows`. `day` is how far the day swings load. In a share `bursts` of its windows a pod takes three
     times what it else does. `samples` is how many a window of a pod has on average. `history`: of so many
-    ranges of A's pods before A the rates are known.
+    ranges of A's pods before A the rates are known, or of one of `every` so many. `alike`: load is said to be
+    alike.
     """
 
     pods_a: int = 4
@@ -43,19 +54,23 @@ class World:
     samples: float = 300.0
     change: float = 0.0
     history: int = 0
+    every: int = 1
+    alike: bool = False
 
     @property
     def between(self) -> int:
         """So many windows after A began B began."""
-        return {"same time": 0, "apart": self.windows, "same hours": MINUTES_OF_DAY}[self.together]
+        apart = {"apart": self.windows, "same hours": MINUTES_OF_DAY, "a week apart": 7 * MINUTES_OF_DAY}
+        return apart.get(self.together, 0)
 
     @property
-    def how(self) -> dict[str, bool]:
+    def how(self) -> How:
         """What a comparison is told of it."""
         return {
             "same_time": self.together != "apart",
-            "other_days": self.together == "same hours",
+            "other_days": self.together in ("same hours", "a week apart"),
             "same_pods": self.same_pods,
+            "load": Load.ALIKE if self.alike else Load.UNKNOWN,
         }
 
 
@@ -67,20 +82,17 @@ def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows, His
         return a, b, None
     rates = earlier.reshape(world.pods_a, world.history, world.windows).sum((0, 2))
     starts = np.arange(world.history) - float(world.history)
-    sides = np.zeros(1), np.array([world.between / world.windows])
-    return a, b, History(rates, starts, sides, MINUTES_OF_DAY / world.windows)
+    at = np.zeros(1), np.array([world.between / world.windows])
+    latest = slice(None, None, -world.every)
+    return a, b, History(rates[latest], starts[latest], at, MINUTES_OF_DAY / world.windows)
 
 
 def means(world: World, luck: np.random.Generator) -> tuple[F64, F64, F64]:
     """By how much each pod and window of A, of B and of what came before A takes more than the average one:
     (P, N) each."""
     count, before = world.windows, world.history * world.windows
-    if world.together == "same hours" and not before:
-        load = slow(luck, (2, count), world.load_windows)
-    else:
-        line = slow(luck, (1, before + count + world.between), world.load_windows)[0]
-        of_a, of_b = (line[at : at + count] for at in (before, before + world.between))
-        load = np.stack([of_a, of_b])
+    line = slow(luck, (1, before + count + world.between), world.load_windows)[0]
+    load = np.stack([line[at : at + count] for at in (before, before + world.between)])
     hours = luck.uniform(0, 2 * np.pi) + np.arange(before + count) * (2 * np.pi / MINUTES_OF_DAY)
     later = hours[before:] + world.between * (2 * np.pi / MINUTES_OF_DAY)
     load = load * world.load + np.log1p(world.day * np.sin([hours[before:], later]))

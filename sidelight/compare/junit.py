@@ -12,7 +12,7 @@ from typing import Final
 from xml.etree import ElementTree as Xml
 
 from sidelight.compare.answer import Judged, Verdict
-from sidelight.compare.words import OUTCOMES, counted, method, notes, said, severity, span
+from sidelight.compare.words import OUTCOMES, advised, counted, method, notes, said, severity, span
 from sidelight.stacks.cells import visible
 from sidelight.verdicts.conditions import State
 
@@ -42,7 +42,7 @@ def junit(verdict: Verdict) -> str:
 def _comparable(verdict: Verdict) -> Xml.Element:
     case = Xml.Element("testcase", {"classname": SUITE, "name": "the sides can be compared"})
     lines = [
-        visible(f"{severity(check)} ({check.reason or check.name}): {check.text} {check.hint}".strip())
+        visible(f"{severity(check)} ({check.reason or check.name}): {advised(check)}")
         for check in said(verdict.checks)
     ]
     lines += [visible(f"warning: {note}") for note in notes(verdict)]

@@ -15,6 +15,7 @@ from typing import Final
 from sidelight.compare.answer import Row, Verdict
 from sidelight.compare.words import (
     OUTCOMES,
+    advised,
     agreement,
     amount,
     chance,
@@ -63,10 +64,7 @@ def markdown(verdict: Verdict, by: str, limit: int, *, significant: bool) -> str
         for letter, side in zip("AB", verdict.sides, strict=True)
     ]
     lines += ["", *_table(("", "side", "range", "stands on"), sides)]
-    warnings = [
-        f"**{severity(check)}**: {plain(f'{check.text} {check.hint}'.strip())}"
-        for check in said(verdict.checks)
-    ]
+    warnings = [f"**{severity(check)}**: {plain(advised(check))}" for check in said(verdict.checks)]
     warnings += [f"**warning**: {plain(note)}" for note in notes(verdict)]
     if warnings:
         lines += ["", *(f"- {line}" for line in warnings)]

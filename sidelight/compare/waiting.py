@@ -23,7 +23,7 @@ from sidelight.compare.answer import Verdict
 from sidelight.compare.words import length, minutes
 from sidelight.stacks.about import plural
 from sidelight.stacks.cells import cut, visible
-from sidelight.verdicts.conditions import Condition, amount, detectable
+from sidelight.verdicts.conditions import DEPTHS, Condition, amount, detectable
 
 LINE_SECONDS: Final = 30.0
 """Without a terminal a line is written so often while nothing changes."""
@@ -52,6 +52,9 @@ def lacking(verdict: Verdict, conditions: tuple[Condition, ...]) -> str:
     if _is_blind(verdict):
         named = ", ".join(map(str, conditions)) or "the whole"
         return f"not enough data yet for {named}: one pod in one stretch of time"
+    of_load = [condition for condition in conditions if condition.subject not in DEPTHS]
+    if verdict.method.get("load") == "unknown" and (of_load or not conditions):
+        return "nothing tells yet how far load alone makes the times of both differ"
     whole = verdict.rate.a if verdict.rate else 0.0
     early = []
     for condition, judged in zip(conditions, verdict.conditions, strict=True):

@@ -226,6 +226,11 @@ def severity(check: Check) -> str:
     return _SEVERITIES.get(check.severity, "")
 
 
+def advised(check: Check) -> str:
+    """What a check says, and what to do about it."""
+    return " ".join(f"{part.rstrip('.')}." for part in (check.text, check.hint) if part)
+
+
 def said(checks: Iterable[Check]) -> list[Check]:
     """The checks that a person should know of, what refuses first."""
     return sorted((check for check in checks if severity(check)), key=lambda one: one.severity != "refuse")

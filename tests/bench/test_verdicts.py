@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.verdicts.days import KNOWN, Pairs
+from bench.verdicts.days import CUTS, KNOWN, Pairs
 from bench.verdicts.drawn import PODS, drawn
 from bench.verdicts.page import BEGIN, END, Table, write
-from bench.verdicts.real import CUTS, DAY
+from bench.verdicts.real import DAY
 from bench.verdicts.trees import by_function, program, sums_below
 from bench.verdicts.trials import cells, compared
 from bench.verdicts.worlds import World, draw

@@ -83,6 +83,23 @@ def test_the_first_command_finds_what_grew(served: Collector, bin_folder: Path) 
     assert re.search(r"^fine +depth\.p95>\+5", done.stdout, re.MULTILINE)
 
 
+def test_a_load_test_of_one_after_the_other_says_that_load_was_alike(
+    tmp_path: Path, bin_folder: Path
+) -> None:
+    part = PAGE.partition("## One after the other")[2]
+    command = re.search(r"^    (sidelight compare (?:.*\\\n)+.*)$", part, re.MULTILINE)
+    assert command
+    with collector(tmp_path, str(tmp_path / "store")) as one:
+        ship(one.url, "1", OLD, minutes=range(14, 25))
+        ship(one.url, "2", NEW, minutes=range(1, 10))
+        said = shell(command[1], bin_folder, SIDELIGHT_COLLECTOR=one.url)
+        untold = shell(command[1].replace("--load alike", ""), bin_folder, SIDELIGHT_COLLECTOR=one.url)
+    assert said.returncode == Code.REGRESSED, said.stderr
+    assert "load said to be alike" in said.stdout
+    assert untold.returncode == Code.UNCLEAR, untold.stderr
+    assert "nothing tells yet how far load alone makes such times differ" in untold.stdout
+
+
 @pytest.mark.parametrize(("old", "new", "code"), [("1", "2", 1), ("1", "9", 66)])
 def test_the_github_job_runs(served: Collector, bin_folder: Path, old: str, new: str, code: int) -> None:
     (workflow,) = [one for one in BLOCKS if "jobs" in one]

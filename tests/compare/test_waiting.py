@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sidelight.compare.answer import Verdict, read
 from sidelight.compare.waiting import LATE_SECONDS, Clock, Progress, lacking, over, wait
 from sidelight.stacks.errors import Reason
 from sidelight.verdicts.conditions import parse
-from tests.compare.answering import answer, answering, check, effect
+from tests.compare.answering import METHOD, answer, answering, check, effect
 from tests.compare.running import SIDES, compare
 from tests.running import eventually, running, sidelight
 
@@ -91,6 +92,19 @@ def test_a_side_without_windows_is_waited_for() -> None:
     _, time, said = waited([nothing, nothing, of(ENOUGH)])
     assert len(time.slept) == 2
     assert said == "B has no windows yet (waited 0 s, at most 1 min 40 s more)\n"
+
+
+def test_sides_of_different_times_are_waited_for_until_something_tells_what_load_does() -> None:
+    """As a version that was rolled out runs beside the one before for a while."""
+    unknown = of(effect(b=1.5, direction="unclear", detectable=None), method={**METHOD, "load": "unknown"})
+    found, time, said = waited([unknown, unknown, of(ENOUGH)])
+    assert found.conditions[0].state == "fine"
+    assert time.slept == [10.0, 10.0]
+    assert said.startswith("nothing tells yet how far load alone makes the times of both differ (waited 0 s")
+    depth = ("depth.p95>+5", effect(a=20.0, b=20.0, half=1.0, detectable=0.1))
+    deep = read(answer(depth, method={**METHOD, "load": "unknown"}))
+    assert lacking(deep, (parse(depth[0]),)) == "", "depth has a course of its own"
+    assert lacking(replace(deep, conditions=()), ()).startswith("nothing tells yet")
 
 
 def test_sides_that_cannot_be_compared_are_not_waited_for() -> None:

@@ -16,7 +16,7 @@ from tests.web.flame import boxes, click, outline
 from tests.web.profiles import WELL, send, windows
 from tests.web.test_accessibility import violations
 
-SIDES = "a=version%3A1&b=version%3A2"
+SIDES = "a=version%3A1&b=version%3A2&load=alike"
 GET = "main (app.py:1);get (django/core.py:2)"
 CYCLE = "to (rest/serializers.py:5);rep (rest/fields.py:7)"
 OLD = f"{GET};{CYCLE};dump (json/enc.py:1) 40\n{GET};query (db/sql.py:3) 60\n"

@@ -22,7 +22,7 @@ from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, send, windows
 from tests.web.test_accessibility import violations
 
-COMPARE = "/s/shop/compare?a=version%3Av1&b=version%3Av2"
+COMPARE = "/s/shop/compare?a=version%3Av1&b=version%3Av2&load=alike"
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 HOSTILE_LABEL = 'a\'b "c" $(touch /tmp/sidelight-was-run) `id` \\ !! é\u202e;&|<>'
 

@@ -15,7 +15,7 @@ from tests.web.profiles import HOSTILE, send, windows
 from tests.web.test_accessibility import violations
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?a=version%3Av1&b=version%3Av2"
+SIDES = "?a=version%3Av1&b=version%3Av2&load=alike"
 LOOP = "loop (jinja2/runtime.py)"
 HANDLE = "handle (shop/views.py)"
 

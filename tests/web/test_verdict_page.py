@@ -14,7 +14,7 @@ from tests.web.flame import boxes
 from tests.web.found import Json, check, columns, effect, judged, verdict
 from tests.web.test_accessibility import violations
 
-SIDES = "a=version%3Av1&b=version%3Av2"
+SIDES = "a=version%3Av1&b=version%3Av2&load=alike"
 GREY = "#c9ccd3"
 HOSTILE = "<img src=x onerror=alert(1)>\u202e;\N{GRINNING FACE}" + "x" * 2000
 

@@ -150,8 +150,8 @@ function decode(part: string): string {
  * is not. Where sides are compared they say the version, so a filter by version does not come along.
  */
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
-  const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, by, theme, keys } = place;
-  const kept = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, by, theme, keys };
+  const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys } = place;
+  const kept = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys };
   const to = { ...START, ...kept, page, ...changes };
   return page === "compare" || to.a !== "" ? { ...to, query: without(to.query, "version") } : to;
 }

@@ -60,7 +60,9 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/top": (*RANGE, *SIDES, *STACKS, "type", "by", "limit"),
     "/lines": (*RANGE, *SIDES, *STACKS, "type", "file", "limit"),
     "/export": (*RANGE, *STACKS, "type", "format", "lines", "states", "nodes", "about"),
-    "/export/compare": (*RANGE, *SIDES, *STACKS, "type", "format", "lines", "states", "nodes", "about"),
+    "/export/compare": (
+        *(*RANGE, *SIDES, *STACKS, "type", "format", "lines", "states", "nodes", "about", "load"),
+    ),
     "/export/{name}.speedscope.json": (*RANGE, *STACKS, "type", "lines", "nodes"),
     "/status": (),
     "/openapi.json": (),
@@ -350,13 +352,14 @@ class _Api:
         kind, pick, nodes, limits = given.kind(), given.pick(), given.nodes(), self._limits
         lines = given.switch("lines", default=wanted == "pprof")
         states, says = given.switch("states", default=True), given.switch("about", default=False)
+        judged = given.wanted()
         most = limits.max_export_frames
         if wanted == "csv":
             return partial(csv, kind=kind, pick=pick, says=says, most=limits.max_rows)
         if wanted == "html":
             page, apart = self._offline(), states and kind is ProfileType.WALL
             drawing = partial(html, kind=kind, pick=pick, lines=lines, states=apart, template=page)
-            return partial(drawing, nodes=nodes, most=limits.max_nodes, wanted=given.wanted())
+            return partial(drawing, nodes=nodes, most=limits.max_nodes, wanted=judged)
         if wanted == "folded":
             of = partial(folded, kind=kind, pick=pick, lines=lines, most=most)
             return partial(of, states=states, says=says)

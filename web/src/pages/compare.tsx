@@ -51,8 +51,8 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
   const names = current ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
   const verdict = answer.verdict ?? null;
   const refused = verdict?.direction === "incomparable";
-  const untold = verdict?.method.load === "unknown";
   const compared = verdict && !refused && verdict.direction !== "unknown";
+  const untold = compared && verdict.method.load === "unknown";
   return (
     <>
       <Finding verdict={current ? verdict : undefined} />
