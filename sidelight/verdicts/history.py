@@ -1,8 +1,8 @@
 """How far ranges of a service lie apart by themselves, from what came before the sides that are compared.
 
 Sides at different times had different load, and how far load of an hour lies from that of the next no hour
-can tell: `slowness` has to guess from its sixty minutes how much slower than an hour load changes. What came
-before can tell. A service that was watched for three days has 72 hours to show how hours differ.
+can tell: what `slowness` makes of its sixty minutes is a guess. What came before can tell. A service that was
+watched for three days has 72 hours to show how hours differ.
 
 The rates of earlier ranges, as long as the sides, are taken to be normal on a logarithmic scale, with the
 covariance that load has which forgets exponentially, beside what no two ranges share and the course of a day.

@@ -13,9 +13,11 @@ correlation time that is not known, and beside it the course of a day, which com
 whose size is not known. Of that the mean holds what does not cancel: nothing where a range is whole days.
 Every correlation time from a tenth of a block to three times the range, with every size of the day, is
 weighed by how likely it makes the first projections (their scale integrated out, as in Müller and Watson),
-and the interval is the one of that mixture of Student's t. `bench/verdicts` shows where it holds, and from
-when on it does not. Where enough is known of what came before, `history` has measured what is guessed here,
-and the projections only say how much of it each quantity has.
+and the interval is the one of that mixture of Student's t.
+
+Of time this is a guess that no two ranges can check, so it is not made: `history` has measured it from what
+came before, and the projections only say how much of it each quantity has. What is no time (how deep stacks
+are, who of its callbacks holds a loop) has nothing but its own course, and is judged by it.
 """
 
 from __future__ import annotations

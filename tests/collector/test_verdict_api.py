@@ -8,7 +8,7 @@ import pytest
 
 from sidelight.collector.query.limits import QueryLimits
 from tests.collector.asking import get, refused, serving
-from tests.collector.storing import stored
+from tests.collector.storing import START_NS, stored
 from tests.collector.test_verdict import shop, two
 
 SIDES = {"query": '{service="shop"}', "baseline": 'version="1"', "comparison": 'version="2"', "type": "cpu"}
@@ -74,6 +74,7 @@ async def test_conditions_come_as_often_as_they_are_given() -> None:
         ("look", "1.5"),
         ("limit", "0"),
         ("coverage", "2"),
+        ("load", "same"),
         ("baseline_requests", "many"),
         ("verdict", "yes"),
     ],
@@ -114,6 +115,18 @@ async def test_requests_of_one_side_alone_are_no_rates_and_said_to_be_missing() 
         assert found["method"]["unit"] == "pod-second"
         assert (load["severity"], load["reason"]) == ("warn", "load_unknown")
         assert "comparison_requests is not given" in load["text"]
+
+
+@pytest.mark.parametrize(("load", "known"), [("", "unknown"), ("before", "unknown"), ("alike", "alike")])
+async def test_load_is_said_to_be_alike_by_a_word(load: str, known: str) -> None:
+    halves = {"baseline_until": str(START_NS // 10**9 + 900), "comparison_from": str(START_NS // 10**9 + 900)}
+    given = {**SIDES, **halves, **({"load": load} if load else {})}
+    async with serving(two()) as client:
+        for path in ("verdict", "compare"):
+            assert (await get(client, path, **given))["verdict"]["method"]["load"] == known
+        for form in ("csv", "html"):
+            status, _ = await refused(client, "export/compare", **{**given, "load": "same"}, format=form)
+            assert status == 400
 
 
 async def test_no_more_is_tested_than_the_limit_allows() -> None:

@@ -24,8 +24,8 @@ def test_a_service_leads_to_its_comparison_with_the_previous_version(shop: str, 
     page = open_page(f"{shop}/s/shop")
     page.get_by_role("link", name="Compare with previous version").click()
     expect(page.locator(".verdict")).to_have_text(
-        "Not enough data to tell whether CPU time changed (0.110 → 0.160 seconds per pod-second): they ran at "
-        "different times, and nothing tells yet how far load alone makes such times differ."
+        "Not enough data to tell whether CPU time changed (0.110 → 0.160 seconds per pod-second): "
+        "they ran at different times, and nothing tells yet how far load alone makes such times differ."
     )
     given = parse_qs(urlsplit(page.url).query)
     assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])
