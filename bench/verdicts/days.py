@@ -31,26 +31,20 @@ DRAWN: Final = 40
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How two sides are cut out of a recording, and so how they are compared: one after the other or at the
-    same hours of a day and the next, of other pods or the same, by time or per request."""
+    same hours of a day and the next, by time or per request."""
 
     other_days: bool = False
-    same_pods: bool = False
     per_request: bool = False
 
     @property
     def how(self) -> dict[str, bool]:
         """What a comparison is told of it."""
-        return {
-            "same_time": self.other_days,
-            "other_days": self.other_days,
-            "same_pods": self.same_pods,
-        }
+        return {"same_time": self.other_days, "other_days": self.other_days}
 
 
 CUTS: Mapping[str, Cut] = {
     "apart": Cut(),
     "same hours of another day": Cut(other_days=True),
-    "apart, the same pods": Cut(same_pods=True),
     "apart, per request": Cut(per_request=True),
     "same hours, per request": Cut(other_days=True, per_request=True),
 }
@@ -80,16 +74,16 @@ class Pairs:
         later = self.later
         last = min(whole.watched.shape[1] - length - later, (day + 1) * DAY - 1)
         start = int(luck.integers(day * DAY, last + 1))
-        of_a, others = order[: self.pods], order[self.pods : 2 * self.pods]
+        of_a, of_b = order[: self.pods], order[self.pods : 2 * self.pods]
         per_request = self.cut.per_request
         a, b = (
             whole.part(rows, slice(at, at + length), per_request=per_request)
-            for rows, at in ((of_a, start), (of_a if self.cut.same_pods else others, start + later))
+            for rows, at in ((of_a, start), (of_b, start + later))
         )
         count = min(MOST, start // length)
         past = whole.part(of_a, slice(start - count * length, start), per_request=per_request)
-        time = past.watched.sum(0) if past.requests is None else past.requests
-        taken, watched = (each.reshape(count, length).sum(1) for each in (past.samples[0].sum(0), time))
+        time = past.watched if past.requests is None else past.requests
+        taken, watched = (each.sum(0).reshape(count, length).sum(1) for each in (past.samples[0], time))
         told = (taken > 0) & (watched > 0)
         starts = np.arange(-float(count), 0)
         at = np.zeros(1), np.array([later / length])
@@ -158,7 +152,7 @@ def recorded(trials: int) -> Table:
 
 def repeated(trials: int) -> Table:
     """The same of their load, drawn for hundreds of days, with other pods every 40 of them."""
-    seeds = range(max(trials // 160, 1))
+    seeds = range(max(trials // 250, 1))
     each = {service: [drawn(service, DRAWN, seed) for seed in seeds] for service in KINDS}
     title = f"Their load, drawn for {DRAWN * len(seeds)} days (± one standard error)"
     functions = Column("functions: any false change", lambda whole: whole, Pairs.any_function, 1, False)

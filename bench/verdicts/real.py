@@ -50,7 +50,7 @@ class Grid:
         return replace(self, samples=self.clock[None], functions=0)
 
     def part(self, pods: I64, windows: slice, *, per_request: bool = False) -> Windows:
-        requests = self.requests[pods, windows].sum(0) if per_request else None
+        requests = self.requests[pods, windows] if per_request else None
         return Windows(self.watched[pods, windows], self.samples[:, pods, windows], SECONDS, requests)
 
 

@@ -21,8 +21,8 @@ class Windows:
     """A side as it was recorded: what was watched, (P, N) of pods by windows so many seconds long, and the
     samples of K quantities, (K, P, N). The first of them is the whole.
 
-    With `requests` of each window, (N,), rates are per request, as the collector has it: those of a block are
-    dealt out as evenly as pods were watched in it.
+    With `requests` of each pod and window, (P, N), rates are per request, as the collector has it where
+    Prometheus tells them by pod.
     """
 
     watched: F64
@@ -31,12 +31,7 @@ class Windows:
     requests: F64 | None = None
 
     def side(self) -> Side:
-        watched = cells(self.watched)
-        if self.requests is not None:
-            alive = watched.sum(0)
-            watched = watched * np.divide(
-                cells(self.requests), alive, out=np.zeros_like(alive), where=alive > 0
-            )
+        watched = cells(self.watched if self.requests is None else self.requests)
         names = tuple((f"pod-{row}",) for row in range(len(watched)))
         return Side(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
 

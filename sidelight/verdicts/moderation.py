@@ -28,10 +28,12 @@ F64 = NDArray[np.float64]
 
 FEWEST: Final = 10
 """So many functions (and samples of each) at least tell what is usual."""
-APARTS: Final = np.geomspace(0.01, 4.0, 24)
+APARTS: Final = np.geomspace(0.01, 40.0, 40)
 """How far functions may lie apart from each other by themselves, as a variance in parts of what the whole
-has."""
-APART: Final = float(APARTS.mean())
+has: by far more, where rates are per request, as other requests differ more than all of them do."""
+_RARER: Final = 0.465
+"""How much rarer it is taken to be that they lie so far apart: by this power of it."""
+APART: Final = float((APARTS ** (1 - _RARER)).sum() / (APARTS**-_RARER).sum())
 """That of what has nothing of its kind beside it."""
 _CHANGED: Final = 0.1
 _FARTHER: Final = 25.0
@@ -100,7 +102,8 @@ def apart(logs: F64, variance: F64, whole: float, errors: F64) -> float:
     likely = np.log(np.maximum(one + other, 1e-300)) - np.log(spread) / 2
     # what is said twice is heard once; and the middle is not known
     heard = float(np.clip(distinct(errors), 1.0, len(logs))) / len(logs)
-    whole_likely = heard * likely.sum(1) - 0.5 * np.log(heard * (1 / spread).sum(1))
+    rarer = _RARER * np.log(APARTS)
+    whole_likely = heard * likely.sum(1) - 0.5 * np.log(heard * (1 / spread).sum(1)) - rarer
     weighed = np.exp(whole_likely - whole_likely.max())
     return float(weighed @ APARTS / weighed.sum())
 

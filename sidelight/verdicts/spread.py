@@ -11,9 +11,9 @@ A rate is R = ΣX/ΣW, seconds over what was watched. To first order its error i
   waves make a variance. What the pods by themselves account for is taken off.
 - What passes in each is what remains in its row. How pods differ for good is what the sums of rows, n/(n-1)
   times the sum of e squared, have beyond that. Relative to their rate pods of both sides are taken to differ
-  alike: a canary of one pod has the differences of the pods it is compared with. Pods that seem alike are not
-  taken for that: tests that decide so first are too sure of pods that differ a little, and not sure enough of
-  all others.
+  alike: a canary of one pod has the differences of the pods it is compared with. In families pods that seem
+  alike are taken for that; for a quantity alone they are not, as a test that decides so first is too sure of
+  pods that differ a little, and not sure enough of all others.
 - Where rows (or columns) of both sides belong together, e of B minus e of A, each in parts of its rate, takes
   the place of both, and what they share cancels.
 - n samples scatter by the square root of n. Half an interval is no less than a standard error of that, and
@@ -49,6 +49,8 @@ ALIKE: Final = 2.0
 cosines it shows more in one of twenty (the F distribution of 8 and 56 degrees)."""
 ALONE: Final = Usual()
 """Of what has nothing of its kind beside it."""
+POOLED: Final = 0.75
+"""Up to how many times what passes in pods they may lie apart and be taken to differ by that alone."""
 FLOOR: Final = 1.0
 """So many standard errors of counting half an interval has at least. A quantile of them would keep intervals
 of few pods too wide: Student's t allows for pods that lie near each other by luck."""
@@ -115,13 +117,13 @@ def effects(
     one, two = residuals(design, 0, a), residuals(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
-    several = (akin or family) and design.passing.known is None
-    room = 1.0 if several else ROOM
-    alone_a, alone_b, both = _spread(design, one, two)
+    several = akin or family
+    room = 1.0 if several and design.passing.known is None else ROOM
+    alone_a, alone_b, both = _spread(design, one, two, pooled=several)
     floor = counting_a + counting_b
     mean = (one.rate + two.rate) / 2
     known, ways = design.passing.known, _directions(design, one, two) if akin else None
-    if known and (akin or family or design.part):
+    if known and (several or design.part):
         if ways is not None:
             usual = replace(usual, apart=_apart(both, one, two, floor, known.variance, ways))
         more = design.following + usual.apart * known.variance
@@ -296,9 +298,9 @@ def _directions(design: Design, a: Residuals, b: Residuals) -> F64:
     return np.concatenate([*rows, *times], 1)
 
 
-def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spread]:
+def _spread(design: Design, a: Residuals, b: Residuals, *, pooled: bool) -> tuple[F64, F64, _Spread]:
     """The variance of A's rate, of B's, and the spread of their difference with what is paired taken
-    together."""
+    together. Pods that seem alike are `pooled` with what passes in them."""
     sides = (a, b)
     squares = [one.squares for one in sides]
     if design.same_time:
@@ -308,7 +310,7 @@ def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spre
         _shared(design, one.series, one, of, one.rate, one.rate**2 / 2)
         for one, of in zip(sides, squares, strict=True)
     ]
-    for_good, passes, freedom = _lasting(a, b, inside)
+    for_good, passes, freedom = _lasting(a, b, inside, pooled=pooled)
     lasting = [for_good * one.part for one in sides]
     mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
     alone = [own + time for own, time in zip(mine, shared, strict=True)]
@@ -317,7 +319,7 @@ def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spre
     part = _part(*(mine if design.same_time and known is None else alone))
     lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
     if design.same_pods:
-        variance, lasts, freedom = _same_pods(design, a, b, inside)
+        variance, lasts, freedom = _same_pods(design, a, b, inside, pooled=pooled)
     if design.same_time:
         shared = [_difference(design, a, b, squares)]
     times = zip((b, a), reversed(shared), strict=False)
@@ -327,12 +329,18 @@ def _spread(design: Design, a: Residuals, b: Residuals) -> tuple[F64, F64, _Spre
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
 
 
-def _same_pods(design: Design, a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, float]:
+def _same_pods(
+    design: Design, a: Residuals, b: Residuals, inside: Sequence[F64], *, pooled: bool
+) -> tuple[F64, F64, float]:
     """The variance of the difference of the same pods, how much of it lasts, and its degrees of freedom."""
     like_a, like_b = of_mean(a, b)
-    own = _plain(design.b, paired_squares(a, b)) if design.same_time else inside[0] + inside[1]
+    if design.same_time:
+        own, waves = _plain(design.b, paired_squares(a, b)), b.wave.shape[2]
+    else:
+        own, waves = inside[0] + inside[1], a.wave.shape[2] + b.wave.shape[2]
     between = between_rows(b.row * like_b[:, None] - a.row * like_a[:, None], b.freedom)
-    return between, np.maximum(between - own, 0.0), float(max(b.freedom, 1))
+    variance = _pooled(between, own, b.freedom, b.freedom * waves) if pooled else between
+    return variance, np.maximum(between - own, 0.0), float(max(b.freedom, 1))
 
 
 def _difference(design: Design, a: Residuals, b: Residuals, squares: Sequence[F64]) -> F64:
@@ -387,23 +395,41 @@ def _shared(design: Design, series: F64, one: Residuals, squares: F64, rate: F64
     return np.maximum(shared, 0.0)
 
 
-def _lasting(a: Residuals, b: Residuals, inside: Sequence[F64]) -> tuple[F64, F64, float]:
+def _lasting(a: Residuals, b: Residuals, inside: Sequence[F64], *, pooled: bool) -> tuple[F64, F64, float]:
     """How much pods differ for good: the variance of one pod relative to its rate squared, (K,); what passes
     in them, in parts of what was seen of it; and the degrees of freedom of both together.
 
     Pods of both sides are taken to differ alike, so that a side of few pods borrows from the other what it
     cannot know. Both parts together are what lies between pods, also where more passes in them: pods that
-    happen to lie near each other may differ all the same.
+    happen to lie near each other may differ all the same, and the tails of few degrees allow for it.
     """
     none = np.zeros(len(a.rate))
     seen = [(one, own) for one, own in zip((a, b), inside, strict=True) if one.freedom]
     scale = sum((one.freedom * one.rate**2 for one, _ in seen), none)
     between = sum((one.freedom * one.between / one.concentration for one, _ in seen), none)
     own = sum((one.freedom * of / one.concentration for one, of in seen), none)
+    freedom = a.freedom + b.freedom
+    waves = sum(one.freedom * one.wave.shape[2] for one in (a, b))
+    variance = _pooled(between, own, freedom, waves) if pooled else between
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(scale > 0, np.maximum(between - own, 0.0) / scale, 0.0)
-        passes = np.where(own > 0, np.minimum(between / own, 1.0), 1.0)
-    return relative, passes, float(max(a.freedom + b.freedom, 1))
+        passes = np.where(own > 0, np.minimum(variance / own, 1.0), 1.0)
+    return relative, passes, float(max(freedom, 1))
+
+
+def _pooled(between: F64, own: F64, freedom: int, passing: int) -> F64:
+    """The variance of sums of pods, (K,), for one of a family.
+
+    Among hundreds of functions some have pods that lie near each other by luck, and these would be found.
+    Where pods lie no farther apart than what passes in them (`own`, of so many degrees) explains, both say
+    the same and are taken together (Paull, 1950), as sure as they are at 5 % and with the tails of the
+    degrees that pods have. For one quantity alone that is too wide where pods are alike.
+    """
+    freedom = max(freedom, 1)
+    alike = (between <= POOLED * own) & (passing > 0)
+    both = freedom + passing
+    tails = float(quantile(0.975, both) / quantile(0.975, freedom)) ** 2
+    return np.where(alike, (freedom * between + passing * own) / both * tails, between)
 
 
 def _df(variance: F64, unsure: F64) -> F64:

@@ -132,6 +132,35 @@ def test_what_requests_took_before_tells_how_far_requests_of_different_times_dif
     assert "requests of such times differ by themselves" in lately["sentence"]
 
 
+def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take_more(
+    tmp_path: Path,
+) -> None:
+    """Pods of unequal load take alike per request; of one that nobody watches no request counts."""
+    shares = {"0": 0.9, "1": 0.95, "2": 1.15}
+    windows, points = [], []
+    for version, busy in (("1", 1.0), ("2", 1.2)):
+        for one in shop(version, random.Random(version), pods=3):
+            pod = one.labels["pod"]
+            taken = round(12e9 * busy * shares[pod[-1]])
+            windows.append(replace(one, quality=replace(one.quality, target_cpu_ns=taken)))
+        for pod, share in {**shares, "9": 5.0}.items():
+            labels = {"app": "shop", "version": version, "pod": f"shop-{version}-{pod}"}
+            points += [
+                (labels, START + at, 1000.0 + 10 * share * at) for at in range(-60, MINUTES * 60 + 120, 15)
+            ]
+    store = stored(windows)
+    with prometheus(tmp_path / "prometheus") as server:
+        server.send("http_requests", points)
+        query = QUERY.replace("sum(", "sum by (pod) (")
+        by_pod, together = (said(store, Prometheus(server.url, one)) for one in (query, QUERY))
+    assert by_pod["rate"]["a"] == pytest.approx(12.0 / 600, rel=0.02)
+    assert by_pod["rate"]["relative"] == pytest.approx(0.2, abs=0.01)
+    assert by_pod["direction"] == "more"
+    assert together["rate"]["a"] == pytest.approx(3 * 12.0 / 600 / 8, rel=0.02), "with the one not watched"
+    assert together["direction"] == "unclear"
+    assert together["rate"]["detectable"] > 5 * by_pod["rate"]["detectable"]
+
+
 def test_numbers_that_are_given_come_before_those_of_prometheus(server: Server) -> None:
     found = said(two(busy=1.5), Prometheus(server.url, QUERY), requests=(1e6, 1e6))
     assert found["direction"] == "more"

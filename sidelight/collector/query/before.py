@@ -145,14 +145,14 @@ def _count(reading: Reading, first: int, length: int, most: int, most_rows: int)
 def _per_request(reading: Reading, found: Before, watched: pa.Table, until_ns: int) -> Before | None:
     """The same with the requests of each range; None where Prometheus does not tell them."""
     start_ns = until_ns - round(found.seconds * SECOND_NS) * len(found.alive)
-    blocks = Blocks(start_ns, found.seconds, found.alive[::-1], watched)
+    blocks = Blocks(start_ns, found.seconds, found.alive[None, ::-1], watched)
     told = reading.prometheus
     try:
         requests = told.requests("what came before", blocks, reading.deadline.remaining()) if told else None
     except RequestsUnknown:
         reading.passing = True
         return None
-    return None if requests is None else replace(found, requests=requests[::-1])
+    return None if requests is None else replace(found, requests=requests[0, ::-1])
 
 
 def _read(

@@ -65,7 +65,7 @@ class Judgement:
 
     `all_stacks`: these are looked at, so that the kernel's clock tells what they took of the CPU. `other` has
     both sides' rows of another type, `whole` those of all stacks, `waiting` the tree of all samples with
-    their rows, `renames` which functions are one under two names; `requests` are those of each block of both
+    their rows, `renames` which functions are one under two names; `requests` are those of each cell of both
     sides, where rates are per request. `earlier`: what all stacks took before sides at different times.
     """
 

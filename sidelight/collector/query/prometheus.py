@@ -3,7 +3,8 @@
 The query is the operator's, with `{service}`, `{version}` and `{namespace}` in the place of what the side's
 windows say, and `{step}` for the length of a block. It is asked as a range query at the end of each block
 (https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries), and has to tell how many requests
-came in the block: `sum(increase(http_requests_total{app="{service}"}[{step}]))`.
+came in the block: `sum(increase(http_requests_total{app="{service}"}[{step}]))`. With `sum by (pod)` it tells
+which pod served them; else they count as if they had come to all pods alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http.client import HTTPException
@@ -60,17 +61,19 @@ class RequestsUnknown(Exception):
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """Blocks of time, one after the other from `start_ns` (Unix) and `seconds` long each, of which requests
-    are asked: how long pods were `alive` in each, (T,) pod-seconds, and the windows that were `watched`."""
+    are asked: how long pods were `alive` in each, (P, T) pod-seconds, the windows that were `watched`, and
+    the `pods` of each row, where these are told apart."""
 
     start_ns: int
     seconds: float
     alive: F64
     watched: pa.Table
+    pods: Sequence[Sequence[str]] = ()
 
     @classmethod
     def of(cls, own: Cut) -> Blocks:
         """Those of a side."""
-        return cls(own.start_ns, own.side.seconds, own.alive.sum(0), own.windows.watched)
+        return cls(own.start_ns, own.side.seconds, own.alive, own.windows.watched, own.side.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,9 @@ class Prometheus:
     failed: Callable[[Cause], None] = field(default=lambda _: None, repr=False, compare=False)
 
     def requests(self, name: str, of: Blocks, seconds: float) -> F64:
-        """Requests in each block of a side, (T,), within so many seconds. Raises RequestsUnknown."""
+        """Requests in each cell of a side, (P, T), within so many seconds. Raises RequestsUnknown."""
         step_ns = round(of.seconds * SECOND_NS)
-        blocks = len(of.alive)
+        blocks = of.alive.shape[1]
         first = (of.start_ns + step_ns) / SECOND_NS
         query = self.query
         try:
@@ -101,7 +104,13 @@ class Prometheus:
                 "step": f"{of.seconds:.3f}",
             }
             answer = self._asked(form, min(self.timeout_seconds, seconds))
-            return _filled(name, _counts(answer, first, of.seconds, blocks), of.alive)
+            counts = _counts(answer, first, of)
+            if len(counts) == len(of.alive):
+                return _filled(name, counts, of.alive)
+            alive = of.alive.sum(0)
+            share = np.divide(of.alive, alive, out=np.zeros_like(of.alive), where=alive > 0)
+            dealt: F64 = share * _filled(name, counts, alive[None])
+            return dealt
         except RequestsUnknown as unknown:
             self.failed(unknown.cause)
             text = str(unknown)
@@ -161,25 +170,34 @@ def _values(name: str, of: Blocks, step_ns: int) -> Any:
     return value
 
 
-def _counts(answer: Any, first: float, step: float, blocks: int) -> F64:
-    """The sums of all series at the end of each block; NaN where none tells."""
-    found = np.full(blocks, np.nan)
+def _counts(answer: Any, first: float, of: Blocks) -> F64:
+    """The sums of all series at the end of each block, of each row where series name pods, (P, T), else of
+    all together, (1, T); NaN where none tells."""
+    row = {pod: at for at, pods in enumerate(of.pods) for pod in pods}
     try:
         if answer["data"]["resultType"] != "matrix":
             kind = answer["data"]["resultType"]
             raise RequestsUnknown(Cause.WRONG, f"the query gives a {kind}, no series")
-        for series in answer["data"]["result"]:
+        told = answer["data"]["result"]
+        pods = [series.get("metric", {}).get("pod") for series in told]
+        by_pod = None not in pods and any(pod in row for pod in pods)
+        found = np.full((len(of.alive) if by_pod else 1, of.alive.shape[1]), np.nan)
+        for series, pod in zip(told, pods, strict=True):
+            if by_pod and pod not in row:
+                continue  # nobody watches it
+            own = found[row[pod] if by_pod else 0]
             for moment, text in series["values"]:
-                at, value = round((float(moment) - first) / step), float(text)
-                if 0 <= at < blocks and np.isfinite(value) and value >= 0:
-                    found[at] = value if np.isnan(found[at]) else found[at] + value
+                at, value = round((float(moment) - first) / of.seconds), float(text)
+                if 0 <= at < len(own) and np.isfinite(value) and value >= 0:
+                    own[at] = value if np.isnan(own[at]) else own[at] + value
     except (KeyError, TypeError, ValueError) as error:
         raise RequestsUnknown(Cause.WRONG, "what answers is no Prometheus") from error
     return found
 
 
 def _filled(name: str, counts: F64, alive: F64) -> F64:
-    """Requests of all blocks; of those that nobody tells of as many as of the others in the same time."""
+    """Requests of all blocks, (P, T); of those that nobody tells of as many as of the others in the same
+    time."""
     known = np.isfinite(counts)
     watched = alive > 0
     missing = int((watched & ~known).sum())

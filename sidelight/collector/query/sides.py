@@ -74,22 +74,20 @@ def _bools(column: Column) -> Flags:
 
 
 def served(own: Cut, requests: float) -> F64:
-    """Requests in each block, (T,), that came as evenly as pods were there."""
-    alive: F64 = own.alive.sum(0)
-    share = alive / max(float(alive.sum()), 1e-9)
+    """Requests in each cell, (P, T), that came as evenly as pods were there."""
+    share: F64 = own.alive / max(float(own.alive.sum()), 1e-9)
     return share * requests
 
 
 def scaled(own: Cut, requests: F64 | None, *, clock: bool = False) -> Side:
-    """What was watched, in requests where those of each block are known.
+    """What was watched, in requests where those of each cell are known.
 
-    Of the requests of a block those are counted that came while somebody watched. The kernel's `clock` goes
+    Of the requests of a cell those are counted that came while somebody watched. The kernel's `clock` goes
     on while ticks fail: for it all the time counts in which pods were there.
     """
     watched = own.alive if clock else own.side.watched
     if requests is not None:
-        alive = own.alive.sum(0)
-        watched = watched * np.divide(requests, alive, out=np.zeros_like(alive), where=alive > 0)
+        watched = watched * np.divide(requests, own.alive, out=np.zeros_like(watched), where=own.alive > 0)
     return Side(watched, own.side.pods, own.side.seconds)
 
 

@@ -145,7 +145,7 @@ def judge(
 
 
 def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, F64] | None, Wanted]:
-    """Requests of each block of both sides, as given or as Prometheus tells; else why there are none."""
+    """Requests of each cell of both sides, as given or as Prometheus tells; else why there are none."""
     if wanted.requests is not None:
         given_a, given_b = wanted.requests
         return (served(cuts.a, given_a), served(cuts.b, given_b)), wanted
