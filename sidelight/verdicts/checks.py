@@ -33,6 +33,11 @@ BEFORE_HINT: Final = (
     "Compare both versions while both run. Or let more come before: eight ranges as long as the sides, as "
     "far back as these lie apart (shorter sides need less). If both were asked the same, say so: load=alike."
 )
+BEFORE_HINT_PER_REQUEST: Final = (
+    "Compare both versions while both run. Or let a Prometheus tell the requests of these and of eight "
+    "ranges before (--prometheus-requests): numbers that are given have no past. Or say that both were asked "
+    "the same: load=alike."
+)
 FALLBACKS: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks are no match for those of the others."""
 
@@ -368,7 +373,8 @@ def _before(a: Taken, b: Taken, terms: Terms) -> Check:
     )
     if not a.windows or not b.windows:
         return _unknown(name, text)
-    return _unknown(name, f"{text}, so no change is told", BEFORE_HINT, Severity.WARN)
+    hint = BEFORE_HINT_PER_REQUEST if terms.per_request else BEFORE_HINT
+    return _unknown(name, f"{text}, so no change is told", hint, Severity.WARN)
 
 
 def _near(a: float, b: float) -> bool:
