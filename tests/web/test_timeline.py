@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from tests.running import collector, eventually
+from tests.running import eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, click
 from tests.web.profiles import AFTER, BEFORE, send, windows
@@ -192,18 +192,16 @@ def test_many_deployments_stay_legible_and_none_is_lost(serve: Serve, open_page:
     expect(page.get_by_role("group", name="Chosen versions").locator("p")).to_have_count(int(more[1]) + 1)
 
 
-def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, open_page: Open) -> None:
+def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, open_page: Open) -> None:
     shutil.copytree(GOLDEN / "store-1-levels", tmp_path / "store")
-    with collector(tmp_path, str(tmp_path / "store"), "--role", "serve") as running:
-        answer = running.get("/api/v1/services?from=1790000000&until=1796000000")
-        coarse = next(each for each in answer["basis"]["resolutions"] if each["resolution"] == "day")
-        service = answer["services"][0]["service"]
-        around = f"from={coarse['from'] - 86400:.0f}&until={coarse['until'] + 86400:.0f}"
-        page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
-        expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text(
-            "kept by the day until"
-        )
-        expect(page.locator(".notices").last).to_contain_text("are kept added up by the day")
+    running = serve("--role", "serve")
+    answer = running.get("/api/v1/services?from=1790000000&until=1796000000")
+    coarse = next(each for each in answer["basis"]["resolutions"] if each["resolution"] == "day")
+    service = answer["services"][0]["service"]
+    around = f"from={coarse['from'] - 86400:.0f}&until={coarse['until'] + 86400:.0f}"
+    page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
+    expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text("kept by the day until")
+    expect(page.locator(".notices").last).to_contain_text("are kept added up by the day")
 
 
 def test_the_next_version_is_compared_whatever_was_compared_before(serve: Serve, open_page: Open) -> None:
