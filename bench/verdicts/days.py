@@ -1,5 +1,5 @@
-"""The same promises where it is known what came before: on recordings of fifteen days, and on their load
-drawn for hundreds of days."""
+"""The same promises where it is known what came before: on recordings of thirty days, and on their load drawn
+for hundreds of days."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.verdicts.recordings import DAYS, load, names
 from bench.verdicts.trials import Windows, compared, families
 from bench.verdicts.weather import DAY_SECONDS, KINDS
 from sidelight.verdicts.discovery import benjamini_hochberg
-from sidelight.verdicts.history import MOST, History
+from sidelight.verdicts.history import MOST, History, crowded
 
 F64 = NDArray[np.float64]
 
@@ -83,8 +83,11 @@ class Pairs:
         count = min(MOST, start // length)
         past = whole.part(of_a, slice(start - count * length, start), per_request=per_request)
         time = past.watched if past.requests is None else past.requests
-        taken, watched = (each.sum(0).reshape(count, length).sum(1) for each in (past.samples[0], time))
-        told = (taken > 0) & (watched > 0)
+        clock = whole.clock[of_a, start - count * length : start]
+        taken, watched, ran = (
+            each.sum(0).reshape(count, length).sum(1) for each in (past.samples[0], time, clock)
+        )
+        told = (taken > 0) & (watched > 0) & ~crowded(taken, ran)
         starts = np.arange(-float(count), 0)
         at = np.zeros(1), np.array([later / length])
         before = History(taken[told] / watched[told], starts[told], at, DAY / length)
@@ -144,9 +147,12 @@ class Seen:
 
 
 def recorded(trials: int) -> Table:
-    """Equal sides of recordings of fifteen days."""
-    each = {name: [grid(load(str(DAYS / f"{name}.npz")))] for name in names(DAYS)}
-    title = "Real recordings of fifteen days, of which it is known what came before (± one standard error)"
+    """Equal sides of recordings of many days, of which each service may have several."""
+    each: dict[str, list[Grid]] = {}
+    for name in names(DAYS):
+        each.setdefault(name.partition("-")[0], []).append(grid(load(str(DAYS / f"{name}.npz"))))
+    days = max(sum(one.watched.shape[1] for one in grids) // DAY for grids in each.values())
+    title = f"Real recordings of {days} days, of which it is known what came before (± one standard error)"
     return _table(title, "recording", each, _of_the_whole(max(trials // 20, 1)))
 
 

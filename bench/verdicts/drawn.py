@@ -1,6 +1,6 @@
 """The load of the recordings, drawn for as many days as are wanted.
 
-Fifteen recorded days are nine to twelve pairs of days, and how often a change is seen among so few cannot
+Thirty recorded days are some twenty pairs of days, and how often a change is seen among so few can hardly
 tell luck from fault. Here the same `weather` goes on for hundreds of days over services that are made up:
 each request takes CPU time that is drawn, of its own function and of one that all requests share, and beside
 them a function runs that does not follow load at all.
@@ -17,7 +17,7 @@ from bench.verdicts.weather import DAY_SECONDS, KINDS, RATES, Weather, shares
 
 PODS: Final = 12
 LOAD: Final = 0.2
-"""As the recordings of fifteen days have it."""
+"""As the recordings of thirty days have it."""
 _COST: Final = {"feed": 0.005, "shop": 0.02}
 """Seconds of CPU time that a request takes on average."""
 _UNLIKE: Final = 0.5

@@ -1,6 +1,6 @@
 """Record real services under load that comes and goes, for the simulations of bench/verdicts.
 
-    python -m bench.verdicts.record [--seconds 900] [--pods 24] [--without-stacks] [--into FOLDER]
+    python -m bench.verdicts.record [--seconds 900] [--pods 24] [--seed 0] [--without-stacks] [--into FOLDER]
 
 Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
 and the Django `shop` under gunicorn. Load over loopback follows `weather`: compressed days, a slow
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--window-seconds", type=float, default=3)
     parser.add_argument("--rate", type=float, default=100, help="samples per second")
     parser.add_argument("--load", type=float, default=1, help="times the usual requests")
+    parser.add_argument("--seed", type=int, default=0, help="another one has other load")
     parser.add_argument("--without-stacks", action="store_true", help="keep how many samples there were")
     parser.add_argument("--into", type=Path, default=RECORDED)
     given = parser.parse_args()
@@ -60,7 +61,7 @@ def main() -> None:
                 pod: place(service, folder, pod, one) for pod, one in zip(pods, started, strict=True)
             }
         nice(19)
-        for number, (service, places) in enumerate(placed.items()):
+        for number, (service, places) in enumerate(placed.items(), len(KINDS) * given.seed):
             for pod, (_, pid) in places.items():
                 stack.enter_context(sidecar(folder, collector.url, service, pod, pid, given))
             weather = Weather(

@@ -6,7 +6,7 @@ it, in whatever parts of the pods and of the time an experiment deals out.
 
 `python -m bench.verdicts.record` makes one; `load` reads it. What is in git was recorded with `--load 0.35`,
 on two cores that did nothing else and were half idle, and in `days` with `--seconds 3375 --pods 12 --load 0.2
---without-stacks`, when they were idle for two thirds of the time.
+--without-stacks`, when they were idle for two thirds of the time; those named -2 with `--seed 1` as well.
 """
 
 from __future__ import annotations

@@ -73,12 +73,11 @@ def families(
     *,
     same_time: bool = False,
     other_days: bool = False,
-    same_pods: bool = False,
     day: float = DAY,
     before: History | None = None,
 ) -> tuple[F64, F64, F64]:
     """The p of self and total of so many functions, which follow the whole, and of call paths, the rest."""
-    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, 0, day, before)
+    plan, of_a, of_b = _planned(a, b, same_time, other_days, False, 0, day, before)
     count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
 
     def judged(start: int, end: int | None, usual: Usual | None = None) -> Effects:

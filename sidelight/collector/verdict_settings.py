@@ -45,7 +45,7 @@ class VerdictSettings(DeploySettings):
     prometheus_requests: str = setting(
         "",
         "the PromQL query for the requests of a service in {step}; {service}, {version} and {namespace} "
-        "stand for a side's own",
+        "stand for a side's own; with sum by (pod) it tells which pod served how many",
         metavar="PROMQL",
     )
     prometheus_token_file: Path | None = setting(

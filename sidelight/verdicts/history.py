@@ -17,6 +17,7 @@ of Student's t, as in `slowness`, of which the interval has its middle in the me
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -47,6 +48,10 @@ _ITSELF: Final = 1e-9
 """Nearer than this a range is the same one."""
 LEAST_OF_DAY: Final = 0.9
 """What is shorter than this part of a day shows no more of it than load that changes slowly would."""
+_UNUSUAL: Final = 3.0
+"""So many robust standard errors off the others a range is unusual."""
+_LEAST_UNUSUAL: Final = 0.05
+"""And by so much of what others have, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,23 @@ def averaged(lag: F64, times: F64) -> F64:
     same = 2 * (rate - forgets) / rate**2
     apart = np.exp(-np.maximum(lag - 1, 0.0) * rate) * (forgets / rate) ** 2
     found: F64 = np.where(lag < _ITSELF, same, apart)
+    return found
+
+
+def crowded(sampled: F64, clock: F64) -> NDArray[np.bool_]:
+    """In which ranges (N,) processes waited for a CPU longer than they usually do, or less long: of those
+    what samples and the kernel's clock make of one time lie unusually far apart.
+
+    Samples count a thread that waits for a CPU as running. How long it waits is no load, and a few ranges of
+    a crowded machine would make it seem that load varies. Where either is 0 nothing can be told.
+    """
+    off = np.zeros(len(sampled))
+    known = np.flatnonzero((sampled > 0) & (clock > 0))
+    if len(known):
+        ratio = np.log(sampled[known] / clock[known])
+        off[known] = np.abs(ratio - np.median(ratio))
+    usual = float(np.median(off[known])) / NormalDist().inv_cdf(0.75) if len(known) else 0.0
+    found: NDArray[np.bool_] = off > max(_UNUSUAL * usual, _LEAST_UNUSUAL)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -33,14 +33,21 @@ RANGE = 16 * MINUTE
 
 
 def running(
-    ranges: int, *, taken: float = 12.0, differ: float = 0.01, last: float = 1.0, **how: Any
+    ranges: int,
+    *,
+    taken: float = 12.0,
+    differ: float = 0.01,
+    last: float = 1.0,
+    crowded: Collection[int] = (),
+    **how: Any,
 ) -> Iterator[Window]:
     """A service of three pods in so many ranges, whose load differs from range to range by so much; in the
-    last it takes `last` times as much."""
+    last it takes `last` times as much. In `crowded` ones it waits for a CPU half of the time."""
     luck = random.Random(repr((ranges, differ)))
     for number in range(ranges):
         load = luck.gauss(1, differ) * (last if number == ranges - 1 else 1.0)
-        made = shop("1", luck, pods=3, at=number * RANGE, minutes=16, busy=load, **how)
+        busy = load * (2 if number in crowded else 1)
+        made = shop("1", luck, pods=3, at=number * RANGE, minutes=16, busy=busy, **how)
         for one in made:
             ns = round(taken * load * luck.gauss(1, 0.005) * 1e9)
             yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
@@ -74,6 +81,22 @@ def test_a_change_between_ranges_that_never_differed_so_is_found(steady: ObjectS
     assert known["direction"] == "more"
     assert known["rate"]["relative"] == pytest.approx(0.15, abs=0.03)
     assert functions(known)["render"] == "more"
+
+
+def test_ranges_before_in_which_processes_waited_for_a_cpu_are_left_out_of_what_samples_tell(
+    steady: ObjectStore,
+) -> None:
+    found, calm = said(stored(running(24, last=1.15, crowded=(3, 4, 11))), 24), said(steady, 24)
+    assert (found["method"]["earlier"], calm["method"]["earlier"]) == (19, 22)
+    assert functions(found)["render"] == functions(calm)["render"] == "more"
+    assert found["idle"]["detectable"] == pytest.approx(calm["idle"]["detectable"], rel=0.5)
+
+
+def test_of_few_ranges_before_none_is_left_out() -> None:
+    """Eight are needed: what is crowded among them is better than nothing."""
+    found = said(stored(running(10, crowded=(3,))), 10)
+    assert (found["method"]["earlier"], found["method"]["load"]) == (8, "foretold")
+    assert said(stored(running(11, crowded=(3,))), 11)["method"]["earlier"] == 8
 
 
 def test_where_nothing_is_known_of_before_no_change_is_told_however_large() -> None:

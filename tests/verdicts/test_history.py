@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.cells import design
-from sidelight.verdicts.history import FEWEST, History, _conditioned, _lags, _Loads
+from sidelight.verdicts.history import FEWEST, History, _conditioned, _lags, _Loads, crowded
 from sidelight.verdicts.spread import effects
 from tests.verdicts.sides import F64, even, judge, pods
 
@@ -214,6 +214,30 @@ def test_sides_that_change_places_have_intervals_that_turn_over(
     held = bool(one.relative_low[0] <= 0 <= one.relative_high[0])
     assert held == bool(one.low[0] <= 0 <= one.high[0]) == bool(one.p[0] > 0.05)
     assert one.low[0] < one.delta[0] < one.high[0] < one.b[0]
+
+
+def test_ranges_whose_samples_and_clock_lie_unusually_far_apart_are_crowded() -> None:
+    clock = course(5, 0.5, 60, 0.4)[0]
+    sampled = 1.2 * clock * course(6, 0.0, 60, 0.1)[0]
+    assert crowded(sampled, clock).sum() <= 1, "however much load varies"
+    sampled[[7, 30]] *= 2, 0.5
+    assert np.flatnonzero(crowded(sampled, clock)).tolist() == [7, 30]
+    assert np.flatnonzero(crowded(3 * sampled, clock)).tolist() == [7, 30], "samples may always be more"
+
+
+@pytest.mark.parametrize(("more", "is_so"), [(0.049, False), (0.051, True)])
+def test_where_waiting_hardly_differs_twenty_times_as_much_is_nothing(more: float, is_so: bool) -> None:
+    sampled = np.ones(30)
+    sampled[4] = np.exp(more)
+    assert crowded(sampled, np.ones(30))[4] == is_so
+
+
+def test_without_a_clock_or_samples_nothing_is_known_to_be_crowded() -> None:
+    assert not crowded(np.array([1.0, 2.0, 9.0]), np.zeros(3)).any()
+    assert not crowded(np.zeros(3), np.ones(3)).any()
+    assert not crowded(np.zeros(0), np.zeros(0)).any()
+    told = crowded(np.array([1.0, 1.0, 1.0, 0.0, 3.0]), np.array([1.0, 1.0, 1.0, 1.0, 0.0]))
+    assert not told.any()
 
 
 def test_sides_and_a_past_that_never_vary_are_the_same_or_surely_not() -> None:

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sidelight.collector.columns import one, sum_of
 from sidelight.collector.query.cells import F64, I64, Cut, Cuts, floats, whole
@@ -30,7 +31,7 @@ from sidelight.collector.store.tables import DAY_NS, HOUR_NS, STATES
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.selectors import Selector
-from sidelight.verdicts.history import FEWEST, History
+from sidelight.verdicts.history import FEWEST, History, crowded
 
 LEAST: Final = 0.2
 """Of a range in which less than this part of the usual pod-seconds was watched nothing is taken."""
@@ -68,7 +69,7 @@ class Before:
 
     def of(self, kind: ProfileType) -> History:
         """What samples of a type tell."""
-        return self._history(self.sampled[kind], self._served(self.watched))
+        return self._history(self.sampled[kind], self._served(self.watched), self._crowded)
 
     def by_clock(self) -> History:
         """What the kernel's clock tells."""
@@ -76,7 +77,12 @@ class Before:
 
     def idle(self, thread: str | None) -> History:
         """What the share of their time tells in which threads waited; it does not rise as load does."""
-        return replace(self._history(*self.waited[thread]), directed=False)
+        return replace(self._history(*self.waited[thread], self._crowded), directed=False)
+
+    @property
+    def _crowded(self) -> NDArray[np.bool_]:
+        """Where samples say less of load, as processes waited for a CPU longer than usual."""
+        return crowded(self.sampled[ProfileType.CPU] * self.alive, self.clock * self.watched)
 
     def _served(self, time: F64) -> F64:
         """So much of each range as rates are of: pod-seconds, or the requests that came in these."""
@@ -84,10 +90,12 @@ class Before:
             return time
         return time * np.divide(self.requests, self.alive, out=np.zeros_like(time), where=self.alive > 0)
 
-    def _history(self, taken: F64, time: F64) -> History:
+    def _history(self, taken: F64, time: F64, unusual: NDArray[np.bool_] | None = None) -> History:
         told = (taken > 0) & (time > 0) & (np.arange(len(taken)) % self.step == 0)
         if told.any():
             told &= time >= LEAST * np.median(time[told])
+        if unusual is not None and (told & ~unusual).sum() >= FEWEST:
+            told &= ~unusual
         at = np.flatnonzero(told)
         day = DAY_NS / SECOND_NS / self.seconds
         rates = np.asarray(taken[at] / time[at], np.float64)
