@@ -158,7 +158,7 @@ def recorded(trials: int) -> Table:
 
 def repeated(trials: int) -> Table:
     """The same of their load, drawn for hundreds of days, with other pods every 40 of them."""
-    seeds = range(max(trials // 250, 1))
+    seeds = range(max(trials // 100, 1))
     each = {service: [drawn(service, DRAWN, seed) for seed in seeds] for service in KINDS}
     title = f"Their load, drawn for {DRAWN * len(seeds)} days (± one standard error)"
     functions = Column("functions: any false change", lambda whole: whole, Pairs.any_function, 1, False)
