@@ -31,7 +31,7 @@ PARTS: dict[str, Callable[[int], Sequence[Table]]] = {
     "looks": lambda trials: [rates.looks(trials // 2)],
     "families": lambda trials: [trees.discoveries(trials // 5)],
     "real": lambda trials: real.recorded(trials),
-    "days": lambda trials: [days.recorded(trials), days.repeated(trials)],
+    "days": lambda trials: [days.recorded(trials), days.together(), days.repeated(trials)],
     "cost": lambda trials: [cost.cost(9)],
 }
 

@@ -26,6 +26,10 @@ KNOWN: Final = 24
 """So many ranges come before the first that is compared, at least."""
 DRAWN: Final = 40
 """Days of each service that is drawn."""
+SIDE: Final = 9
+"""Windows of the longer sides."""
+CALM: Final = 5
+"""So many days of a recording are told for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,49 @@ class Seen:
 
 
 def recorded(trials: int) -> Table:
-    """Equal sides of recordings of many days, of which each service may have several."""
-    each: dict[str, list[Grid]] = {}
-    for name in names(DAYS):
-        each.setdefault(name.partition("-")[0], []).append(grid(load(str(DAYS / f"{name}.npz"))))
+    """Equal sides of recordings of many days."""
+    each = _recordings()
     days = max(sum(one.watched.shape[1] for one in grids) // DAY for grids in each.values())
     title = f"Real recordings of {days} days, of which it is known what came before (± one standard error)"
     return _table(title, "recording", each, _of_the_whole(max(trials // 20, 1)))
+
+
+def together() -> Table:
+    """How far what a request takes moves from a day to the next in both services at once.
+
+    They are recorded side by side, and their loads have nothing in common: what moves both is the machine.
+    """
+    rows = []
+    for number, pair in enumerate(zip(*_recordings().values(), strict=True), 1):
+        moved = [_moved(each, SIDE) for each in pair]
+        most = min(map(len, moved))
+        for when, at in (("first", slice(0, CALM * DAY)), ("later", slice(CALM * DAY, most))):
+            one, two = (each[:most][at] for each in moved)
+            sizes = [f"{float(np.sqrt(np.mean(each**2))):.3f}" for each in (one, two)]
+            correlation = float(np.mean(one * two) / np.sqrt(np.mean(one**2) * np.mean(two**2)))
+            rows.append([f"{number}", when, *sizes, f"{correlation:.2f}"])
+    title = f"How far what a request takes lies from that a day before (logarithms, {SIDE * SECONDS:.0f} s)"
+    return Table(title, ["recording", f"{CALM} days", *_recordings(), "correlation"], rows)
+
+
+def _recordings() -> dict[str, list[Grid]]:
+    """What is recorded of each service, of which there may be several."""
+    each: dict[str, list[Grid]] = {}
+    for name in names(DAYS):
+        each.setdefault(name.partition("-")[0], []).append(grid(load(str(DAYS / f"{name}.npz"))))
+    return each
+
+
+def _moved(whole: Grid, length: int) -> F64:
+    """By how much the logarithm of the clock's time per request of ranges of all pods changed in a day, of a
+    range that begins at each window."""
+    clock, requests = (
+        np.lib.stride_tricks.sliding_window_view(each.sum(0), length).sum(1)
+        for each in (whole.clock, whole.requests)
+    )
+    cost = np.log(clock / requests)
+    moved: F64 = cost[DAY:] - cost[:-DAY]
+    return moved
 
 
 def repeated(trials: int) -> Table:
@@ -179,7 +219,7 @@ def _table(title: str, of: str, each: Mapping[str, Sequence[Grid]], columns: Seq
         by_service = []
         for name, grids in each.items():
             by_day = []
-            for length, pods in product((3, 9), (2, 6)):
+            for length, pods in product((3, SIDE), (2, 6)):
                 seen = [Seen.of(grids, Pairs(cut, pods, length), column) for column in columns]
                 sides = [name, what, f"{pods} and {pods}", f"{length * SECONDS:.0f} s"]
                 rows.append([*sides, *_cells(columns, [(one.often, share(one.detectable)) for one in seen])])
