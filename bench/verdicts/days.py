@@ -28,8 +28,8 @@ DRAWN: Final = 40
 """Days of each service that is drawn."""
 SIDE: Final = 9
 """Windows of the longer sides."""
-CALM: Final = 5
-"""So many days of a recording are told for themselves."""
+FIRST: Final = 5
+"""So many days of a recording are told apart from the later ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Seen:
 def recorded(trials: int) -> Table:
     """Equal sides of recordings of many days."""
     each = _recordings()
-    days = max(sum(one.watched.shape[1] for one in grids) // DAY for grids in each.values())
+    days = max(sum(-(-one.watched.shape[1] // DAY) for one in grids) for grids in each.values())
     title = f"Real recordings of {days} days, of which it is known what came before (± one standard error)"
     return _table(title, "recording", each, _of_the_whole(max(trials // 20, 1)))
 
@@ -161,19 +161,20 @@ def recorded(trials: int) -> Table:
 def together() -> Table:
     """How far what a request takes moves from a day to the next in both services at once.
 
-    They are recorded side by side, and their loads have nothing in common: what moves both is the machine.
+    They are recorded side by side, and their loads have but the hour of the day in common: what moves both
+    is the machine.
     """
     rows = []
     for number, pair in enumerate(zip(*_recordings().values(), strict=True), 1):
         moved = [_moved(each, SIDE) for each in pair]
         most = min(map(len, moved))
-        for when, at in (("first", slice(0, CALM * DAY)), ("later", slice(CALM * DAY, most))):
+        for when, at in ((f"first {FIRST}", slice(0, FIRST * DAY)), ("later", slice(FIRST * DAY, most))):
             one, two = (each[:most][at] for each in moved)
             sizes = [f"{float(np.sqrt(np.mean(each**2))):.3f}" for each in (one, two)]
             correlation = float(np.mean(one * two) / np.sqrt(np.mean(one**2) * np.mean(two**2)))
             rows.append([f"{number}", when, *sizes, f"{correlation:.2f}"])
     title = f"How far what a request takes lies from that a day before (logarithms, {SIDE * SECONDS:.0f} s)"
-    return Table(title, ["recording", f"{CALM} days", *_recordings(), "correlation"], rows)
+    return Table(title, ["recording", "days", *_recordings(), "correlation"], rows)
 
 
 def _recordings() -> dict[str, list[Grid]]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sidelight.verdicts.student import mixed
 
 F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 FEWEST: Final = 8
 """Fewer earlier ranges say less of how ranges differ than the sides themselves do."""
@@ -49,9 +50,9 @@ _ITSELF: Final = 1e-9
 LEAST_OF_DAY: Final = 0.9
 """What is shorter than this part of a day shows no more of it than load that changes slowly would."""
 _UNUSUAL: Final = 3.0
-"""So many robust standard errors off the others a range is unusual."""
+"""So many standard errors off the median a range is unusual,"""
 _LEAST_UNUSUAL: Final = 0.05
-"""And by so much of what others have, at least."""
+"""and by so much of a logarithm at least: 5 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +162,23 @@ def averaged(lag: F64, times: F64) -> F64:
     return found
 
 
-def crowded(sampled: F64, clock: F64) -> NDArray[np.bool_]:
-    """In which ranges (N,) processes waited for a CPU longer than they usually do, or less long: of those
-    what samples and the kernel's clock make of one time lie unusually far apart.
+def crowded(sampled: F64, clock: F64) -> Flags:
+    """In which ranges processes waited for a CPU unusually long, or unusually little: (N,) of the CPU seconds
+    of each by samples and by the kernel's clock, both zero or more.
 
     Samples count a thread that waits for a CPU as running. How long it waits is no load, and a few ranges of
-    a crowded machine would make it seem that load varies. Where either is 0 nothing can be told.
+    a crowded machine would make it seem that load varies. They are known by the logarithm of what samples
+    make of the clock's time: as far off its median as no luck explains, by the median absolute deviation.
+    Rates may lie as far off as they like. Where either is 0 nothing is told.
     """
+    known = (sampled > 0) & (clock > 0)
+    if not known.any():
+        return known
     off = np.zeros(len(sampled))
-    known = np.flatnonzero((sampled > 0) & (clock > 0))
-    if len(known):
-        ratio = np.log(sampled[known] / clock[known])
-        off[known] = np.abs(ratio - np.median(ratio))
-    usual = float(np.median(off[known])) / NormalDist().inv_cdf(0.75) if len(known) else 0.0
-    found: NDArray[np.bool_] = off > max(_UNUSUAL * usual, _LEAST_UNUSUAL)
+    ratio = np.log(sampled[known] / clock[known])
+    off[known] = np.abs(ratio - np.median(ratio))
+    error = float(np.median(off[known])) / NormalDist().inv_cdf(0.75)
+    found: Flags = off > max(_UNUSUAL * error, _LEAST_UNUSUAL)
     return found
 
 

@@ -226,7 +226,7 @@ def test_ranges_whose_samples_and_clock_lie_unusually_far_apart_are_crowded() ->
 
 
 @pytest.mark.parametrize(("more", "is_so"), [(0.049, False), (0.051, True)])
-def test_where_waiting_hardly_differs_twenty_times_as_much_is_nothing(more: float, is_so: bool) -> None:
+def test_waiting_that_differs_by_less_than_five_percent_is_not_unusual(more: float, is_so: bool) -> None:
     sampled = np.ones(30)
     sampled[4] = np.exp(more)
     assert crowded(sampled, np.ones(30))[4] == is_so

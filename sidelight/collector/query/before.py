@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sidelight.collector.columns import one, sum_of
 from sidelight.collector.query.cells import F64, I64, Cut, Cuts, floats, whole
@@ -31,7 +30,7 @@ from sidelight.collector.store.tables import DAY_NS, HOUR_NS, STATES
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.selectors import Selector
-from sidelight.verdicts.history import FEWEST, History, crowded
+from sidelight.verdicts.history import FEWEST, Flags, History, crowded
 
 LEAST: Final = 0.2
 """Of a range in which less than this part of the usual pod-seconds was watched nothing is taken."""
@@ -80,8 +79,9 @@ class Before:
         return replace(self._history(*self.waited[thread], self._crowded), directed=False)
 
     @property
-    def _crowded(self) -> NDArray[np.bool_]:
-        """Where samples say less of load, as processes waited for a CPU longer than usual."""
+    def _crowded(self) -> Flags:
+        """Ranges of which samples say less of load, as processes waited for a CPU (N,). Ticks that failed
+        watched nothing, and the clock went on: both are of the time in which pods were there."""
         return crowded(self.sampled[ProfileType.CPU] * self.alive, self.clock * self.watched)
 
     def _served(self, time: F64) -> F64:
@@ -90,12 +90,13 @@ class Before:
             return time
         return time * np.divide(self.requests, self.alive, out=np.zeros_like(time), where=self.alive > 0)
 
-    def _history(self, taken: F64, time: F64, unusual: NDArray[np.bool_] | None = None) -> History:
+    def _history(self, taken: F64, time: F64, left_out: Flags | bool = False) -> History:
         told = (taken > 0) & (time > 0) & (np.arange(len(taken)) % self.step == 0)
         if told.any():
             told &= time >= LEAST * np.median(time[told])
-        if unusual is not None and (told & ~unusual).sum() >= FEWEST:
-            told &= ~unusual
+        rest = told & np.logical_not(left_out)
+        if rest.sum() >= FEWEST:
+            told = rest
         at = np.flatnonzero(told)
         day = DAY_NS / SECOND_NS / self.seconds
         rates = np.asarray(taken[at] / time[at], np.float64)
