@@ -21,6 +21,7 @@ from sidelight.verdicts.discovery import benjamini_hochberg
 from sidelight.verdicts.history import MOST, History, crowded
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
 KNOWN: Final = 24
 """So many ranges come before the first that is compared, at least."""
@@ -35,10 +36,12 @@ FIRST: Final = 5
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How two sides are cut out of a recording, and so how they are compared: one after the other or at the
-    same hours of a day and the next, by time or per request."""
+    same hours of a day and the next, by time or per request. `versions`: they are taken to be of different
+    versions, so that what is between them tells of the earlier one as well."""
 
     other_days: bool = False
     per_request: bool = False
+    versions: bool = True
 
     @property
     def how(self) -> dict[str, bool]:
@@ -49,8 +52,10 @@ class Cut:
 CUTS: Mapping[str, Cut] = {
     "apart": Cut(),
     "same hours of another day": Cut(other_days=True),
+    "the same of one version": Cut(other_days=True, versions=False),
     "apart, per request": Cut(per_request=True),
     "same hours, per request": Cut(other_days=True, per_request=True),
+    "per request, of one version": Cut(other_days=True, per_request=True, versions=False),
 }
 
 
@@ -79,23 +84,30 @@ class Pairs:
         last = min(whole.watched.shape[1] - length - later, (day + 1) * DAY - 1)
         start = int(luck.integers(day * DAY, last + 1))
         of_a, of_b = order[: self.pods], order[self.pods : 2 * self.pods]
-        per_request = self.cut.per_request
         a, b = (
-            whole.part(rows, slice(at, at + length), per_request=per_request)
+            whole.part(rows, slice(at, at + length), per_request=self.cut.per_request)
             for rows, at in ((of_a, start), (of_b, start + later))
         )
-        count = min(MOST, start // length)
-        past = whole.part(of_a, slice(start - count * length, start), per_request=per_request)
-        time = past.watched if past.requests is None else past.requests
-        clock = whole.clock[of_a, start - count * length : start]
+        before = self.before(whole, of_a, start)
+        return (a, b, before) if luck.random() < 0.5 else (b, a, replace(before, sides=before.sides[::-1]))
+
+    def before(self, whole: Grid, pods: I64, start: int) -> History:
+        """The ranges before A, which began with window `start`; of versions also those between the sides."""
+        length, later = self.windows, self.later
+        end = later if self.cut.versions else 0
+        count = min(MOST, (start + end) // length)
+        known = slice(start + end - count * length, start + end)
+        part = whole.part(pods, known, per_request=self.cut.per_request)
+        time = part.watched if part.requests is None else part.requests
         taken, watched, ran = (
-            each.sum(0).reshape(count, length).sum(1) for each in (past.samples[0], time, clock)
+            each.sum(0).reshape(count, length).sum(1)
+            for each in (part.samples[0], time, whole.clock[pods, known])
         )
-        told = (taken > 0) & (watched > 0) & ~crowded(taken, ran)
-        starts = np.arange(-float(count), 0)
-        at = np.zeros(1), np.array([later / length])
-        before = History(taken[told] / watched[told], starts[told], at, DAY / length)
-        return (a, b, before) if luck.random() < 0.5 else (b, a, replace(before, sides=at[::-1]))
+        starts = end / length - np.arange(float(count), 0, -1)
+        beside = np.abs(starts) >= 1
+        told = beside & (taken > 0) & (watched > 0) & ~crowded(np.where(beside, taken, 0.0), ran)
+        sides = np.zeros(1), np.array([later / length])
+        return History(taken[told] / watched[told], starts[told], sides, DAY / length)
 
     def whole(self, whole: Grid, luck: np.random.Generator, day: int) -> tuple[bool, float]:
         """Whether a change of the whole is seen that is none, and which would be detectable."""
@@ -155,7 +167,7 @@ def recorded(trials: int) -> Table:
     each = _recordings()
     days = max(sum(-(-one.watched.shape[1] // DAY) for one in grids) for grids in each.values())
     title = f"Real recordings of {days} days, of which it is known what came before (± one standard error)"
-    return _table(title, "recording", each, _of_the_whole(max(trials // 20, 1)))
+    return _table(title, "recording", each, _of_the_whole(max(trials // 40, 1)))
 
 
 def together() -> Table:
@@ -203,7 +215,7 @@ def repeated(trials: int) -> Table:
     each = {service: [drawn(service, DRAWN, seed) for seed in seeds] for service in KINDS}
     title = f"Their load, drawn for {DRAWN * len(seeds)} days (± one standard error)"
     functions = Column("functions: any false change", lambda whole: whole, Pairs.any_function, 1, False)
-    return _table(title, "drawn", each, [*_of_the_whole(2), functions])
+    return _table(title, "drawn", each, [*_of_the_whole(1), functions])
 
 
 def _of_the_whole(trials: int) -> list[Column]:

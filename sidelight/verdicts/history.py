@@ -6,6 +6,8 @@ watched for three days has 72 hours to show how hours differ.
 
 The rates of earlier ranges, as long as the sides, are taken to be normal on a logarithmic scale, with the
 covariance that load has which forgets exponentially, beside what no two ranges share and the course of a day.
+All but the day may have come to vary more than it did at first, as does what a machine makes of the same
+work once others move in; that it came to vary less would be judged by few ranges, and is not taken to be so.
 How slow, how much of each and how large is not known: all of them are weighed by their restricted likelihood
 (Harville, 1974). For each of them what came before says which difference of the sides is to be expected, and
 how far it may be off: the best linear prediction where the mean is not known (universal kriging; Cressie,
@@ -41,6 +43,10 @@ _ALONE: Final = np.array([0.0, 0.5, 0.9])
 """What part of the variance that is not the day's no two ranges may share."""
 _DAILY: Final = np.array([0.0, 0.5, 0.9, 0.98, 0.996])
 """What part of the variance may be the day's."""
+_GREW: Final = np.array([1.0, 4.0])
+"""How many times as large the variance that is not the day's may have become since the first range."""
+RARER: Final = 0.25
+"""That it grew is taken to be a little rarer: by this power of how much."""
 TWICE_DAILY: Final = 0.1
 """What part of the day comes twice a day: there is a noon, or two shifts."""
 LEAST_LEFT: Final = 1e-3
@@ -57,10 +63,11 @@ _LEAST_UNUSUAL: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The rates of ranges that came before, none of them 0, and where each began, (N,), in lengths of one.
+    """The rates of ranges that came before either side or between them, none of them 0, and where each began,
+    (N,), in lengths of one.
 
-    `sides`: where the ranges began that A is made of, and B, none of them among those that came before; `day`
-    is how long a day is. All are in such lengths. `directed`: B is judged by what is beyond the difference
+    `sides`: where the ranges began that A is made of, and B, none of them among the others; `day` is how long
+    a day is. All are in such lengths. `directed`: B is judged by what is beyond the difference
     that is to be expected; else that is among what the interval allows for.
     """
 
@@ -72,9 +79,12 @@ class History:
 
     @property
     def tells(self) -> bool:
-        """Whether there is enough of it: also no less than lies between the sides."""
+        """Whether there is enough of it: before both sides also no less than lies between them."""
+        if len(self.rates) < FEWEST:
+            return False
         apart = abs(float(self.sides[1].mean() - self.sides[0].mean()))
-        return len(self.rates) >= FEWEST and max(apart, 1.0) <= float(np.ptp(self.starts)) + 1
+        first = min(float(side.min()) for side in self.sides)
+        return max(apart, 1.0) <= first - float(self.starts.min())
 
     def foretold(self, alpha: float) -> Foretold:
         """How far two sides that take the same are expected to lie apart."""
@@ -83,13 +93,17 @@ class History:
         freedom = len(logs) - 1
         longest = float(np.ptp(self.starts)) + 1
         daily = _DAILY if longest >= LEAST_OF_DAY * self.day else _DAILY[:1]
-        grid = np.meshgrid(np.geomspace(_SHORTEST, _LONGEST * longest, _TIMES), _ALONE, daily)
-        times, alone, part = (axis.ravel() for axis in grid)
+        spans = np.geomspace(_SHORTEST, _LONGEST * longest, _TIMES)
+        grid = np.meshgrid(spans, _ALONE, daily, _GREW)
+        times, alone, part, grew = (axis.ravel() for axis in grid)
         loads = _Loads(times, alone, part, self.day)
-        one, two = (loads.shared(_lags(self.starts, side)).mean(2) for side in self.sides)
-        found = _conditioned(loads.shared(_lags(self.starts, self.starts)), logs, two - one)
-        likely = -SHORTER * np.log(times) - 0.5 * (
-            found.determinant + np.log(found.ones) + freedom * np.log(found.scale)
+        sizes = grew[:, None] ** ((self.starts - self.starts.max()) / (2 * longest))
+        one, two = (loads.shared(_lags(self.starts, side), sizes).mean(2) for side in self.sides)
+        found = _conditioned(loads.shared(_lags(self.starts, self.starts), sizes, sizes), logs, two - one)
+        likely = (
+            -SHORTER * np.log(times)
+            - RARER * np.log(grew)
+            - 0.5 * (found.determinant + np.log(found.ones) + freedom * np.log(found.scale))
         )
         weighed = np.exp(likely - likely.max())
         weighed /= weighed.sum()
@@ -197,10 +211,11 @@ class _Loads:
     daily: F64
     day: float
 
-    def shared(self, lags: F64) -> F64:
+    def shared(self, lags: F64, *sizes: F64) -> F64:
         """The covariance of ranges whose beginnings are so far apart, (N, M): (G, N, M).
 
-        Load is averaged over each range, as it is seen.
+        Load is averaged over each range, as it is seen. `sizes`: how large what is not the day's was in each
+        of N, (G, N), and of M, (G, M), against what it is by now; else as large.
         """
         away, where = np.unique(lags, return_inverse=True)
         lag = away[:, None]
@@ -212,6 +227,11 @@ class _Loads:
         whole = (1 - TWICE_DAILY) * once + TWICE_DAILY * twice
         # ranges of whole days hold nothing of it
         daily = self.daily * (whole > 1e-6)
-        both = (1 - daily) * slow + daily * again / max(whole, 1e-6)
-        found: F64 = np.ascontiguousarray(both.T)[:, where.reshape(lags.shape)]
-        return found
+        slow, again = (
+            np.ascontiguousarray(part.T).take(where.reshape(lags.shape), 1)
+            for part in ((1 - daily) * slow, daily * again / max(whole, 1e-6))
+        )
+        for size, axis in zip(sizes, (2, 1), strict=False):
+            slow *= np.expand_dims(size, axis)
+        slow += again
+        return slow

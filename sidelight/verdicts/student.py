@@ -26,6 +26,8 @@ _LEAST_DF: Final = 0.5
 _NODES: Final = 32
 _TINY: Final = 1e-300
 _FARTHER: Final = 100
+_UNHEARD: Final = 0.001
+"""Parts of a mixture that together make up less of a tail are left out."""
 _FREEDOMS: Final = np.geomspace(1.0, MOST_DF, 200)
 
 
@@ -64,7 +66,9 @@ def mixed(
     And the degrees of freedom of the one whose tails go on as far from there to a hundredth of `alpha`.
     """
     levels = alpha, alpha / _FARTHER
-    scale, off = np.sqrt(variance), np.broadcast_to(middle, weighed.shape)
+    some = weighed > _UNHEARD * levels[1] / len(weighed)
+    weighed, df, scale = weighed[some], df[some], np.sqrt(variance[some])
+    off = np.broadcast_to(middle, some.shape)[some]
     at = np.geomspace(
         (quantile(1 - levels[0] / 2, df) * scale).min(),
         (quantile(1 - levels[1] / 2, df) * scale + np.abs(off)).max(),

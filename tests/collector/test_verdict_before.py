@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.verdict import verdict
 from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
 from sidelight.verdicts.conditions import parse
-from tests.collector.storing import asked, question, stored
+from tests.collector.storing import START_NS, asked, question, stored
 from tests.collector.test_query_blocks import compacted
 from tests.collector.test_verdict import functions, shop
 
@@ -39,13 +40,16 @@ def running(
     differ: float = 0.01,
     last: float = 1.0,
     crowded: Collection[int] = (),
+    risen: int | None = None,
     **how: Any,
 ) -> Iterator[Window]:
     """A service of three pods in so many ranges, whose load differs from range to range by so much; in the
-    last it takes `last` times as much. In `crowded` ones it waits for a CPU half of the time."""
+    last it takes `last` times as much. In `crowded` ones it waits for a CPU half of the time. From the
+    range `risen` on load is 40 % more."""
     luck = random.Random(repr((ranges, differ)))
     for number in range(ranges):
         load = luck.gauss(1, differ) * (last if number == ranges - 1 else 1.0)
+        load *= 1.4 if risen is not None and number >= risen else 1.0
         busy = load * (2 if number in crowded else 1)
         made = shop("1", luck, pods=3, at=number * RANGE, minutes=16, busy=busy, **how)
         for one in made:
@@ -156,6 +160,64 @@ def test_a_version_that_has_not_run_for_long_has_the_past_of_those_before_it() -
     assert found["verdict"]["direction"] == "more"
 
 
+def versioned(windows: Iterable[Window], second: float) -> Iterator[Window]:
+    """The same of version 1, and from so many seconds on of version 2."""
+    for one in windows:
+        version = "1" if one.start_ns < START_NS + second * SECOND_NS else "2"
+        yield replace(one, labels=type(one.labels)({**one.labels, "version": version}))
+
+
+def of_versions(ranges: int, **how: Any) -> ObjectStore:
+    """A service of which the last range is of another version than all before."""
+    return stored(versioned(running(ranges, **how), (ranges - 1) * RANGE))
+
+
+def between(store: ObjectStore, *sides: tuple[str, int], seconds: int = RANGE, **wanted: Any) -> Verdict:
+    """The verdict on two ranges, so many `seconds` long, of what their matchers select."""
+    asks = [question(text, start=at * seconds, end=(at + 1) * seconds) for text, at in sides]
+    ask = Wanted(**wanted)
+    found = asked(store, lambda reading: verdict(reading, asks, CPU, pick=ALL, wanted=ask, most=50_000))
+    return found["verdict"]
+
+
+def test_ranges_between_two_versions_are_the_earlier_ones_and_tell_as_well() -> None:
+    store = of_versions(28, last=1.15)
+    # 17 before the first side, and nine between both
+    found = between(store, ('version="1"', 17), ('version="2"', 27))
+    of_one = between(store, ("", 17), ("", 27))
+    assert (found["method"]["earlier"], of_one["method"]["earlier"]) == (26, 17)
+    assert found["direction"] == of_one["direction"] == "more"
+    assert found["rate"]["detectable"] < of_one["rate"]["detectable"]
+    turned = between(store, ('version="2"', 27), ('version="1"', 17))
+    assert turned["method"]["earlier"] == 26
+    assert turned["direction"] == "less"
+    assert turned["method"]["expected"] == pytest.approx(1 / found["method"]["expected"])
+
+
+def test_what_load_did_while_the_earlier_version_ran_is_no_change_of_the_later_one() -> None:
+    """It rose by 40 % after the first side, in version 1 still: of all versions that is a change."""
+    store = of_versions(32, risen=22)
+    found = between(store, ('version="1"', 17), ('version="2"', 31))
+    of_one = between(store, ("", 17), ("", 31))
+    assert found["method"]["expected"] == pytest.approx(1.4, rel=0.1)
+    assert found["direction"] in ("same", "unclear")
+    assert of_one["method"]["expected"] == pytest.approx(1, abs=0.05)
+    assert of_one["direction"] == "more"
+
+
+@pytest.mark.parametrize(("most", "earlier"), [(21, 20), (20, 17)])
+def test_ranges_between_are_read_where_as_much_before_both_still_is(most: int, earlier: int) -> None:
+    """Of sides that lie ten ranges apart 21 are read: ten before both, and A is one of them."""
+    sides = ('version="1"', 17), ('version="2"', 27)
+    assert between(of_versions(28), *sides, most_ranges=most)["method"]["earlier"] == earlier
+
+
+@pytest.mark.parametrize("other", ['version!="1"', 'version=~"2|3"', ""])
+def test_only_versions_that_are_named_are_known_to_be_others(other: str) -> None:
+    found = between(of_versions(28), ('version="1"', 17), (other, 27))
+    assert found["method"]["earlier"] == 17
+
+
 def test_hours_of_different_weeks_are_known_by_hours_that_reach_as_far_back() -> None:
     weeks, day = 21, 24
     luck = random.Random(6)
@@ -168,6 +230,11 @@ def test_hours_of_different_weeks_are_known_by_hours_that_reach_as_far_back() ->
     found = of_hours(stored(windows), (last - 7 * day, last - 7 * day + 1), (last, last + 1))
     # of the 336 hours before, one of five
     assert (found["method"]["earlier"], found["method"]["load"]) == (68, "foretold")
+    assert found["direction"] in ("same", "unclear")
+    store = stored(versioned(windows, last * 3600))
+    found = between(store, ('version="1"', last - 7 * day), ('version="2"', last), seconds=3600)
+    # of the 360 hours before the later one, one of five, 39 of them before both
+    assert (found["method"]["earlier"], found["method"]["load"]) == (72, "foretold")
     assert found["direction"] in ("same", "unclear")
 
 

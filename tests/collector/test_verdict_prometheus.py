@@ -83,27 +83,29 @@ def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server
 
 
 @pytest.mark.parametrize(("last", "way"), [(1.0, ("same", "unclear")), (1.3, ("more",))])
+@pytest.mark.parametrize(("version", "apart"), [("1", 1), ("2", 6)])
 def test_what_requests_took_before_tells_how_far_requests_of_different_times_differ(
-    tmp_path: Path, last: float, way: tuple[str, ...]
+    tmp_path: Path, version: str, apart: int, last: float, way: tuple[str, ...]
 ) -> None:
-    """Load goes up and down by 15 % from range to range, and what a request takes does not."""
+    """Load goes up and down by 15 % from range to range, and what a request takes does not. The last range,
+    of this version, is compared with the one that lies so far before it."""
     ranges, seconds, luck = 24, 16 * 60, random.Random(9)
     loads = [luck.gauss(1, 0.15) for _ in range(ranges)]
     windows, points, count = [], [], 1000.0
-    labels = {"app": "shop", "version": "1"}
     for number, load in enumerate(loads):
+        labels = {"app": "shop", "version": version if number == ranges - 1 else "1"}
         more = load * (last if number == ranges - 1 else 1.0)
         windows += [
             replace(one, quality=replace(one.quality, target_cpu_ns=round(12e9 * more)))
-            for one in shop("1", luck, pods=3, at=number * seconds, minutes=16, busy=more)
+            for one in shop(labels["version"], luck, pods=3, at=number * seconds, minutes=16, busy=more)
         ]
         moments = range(START + number * seconds, START + (number + 1) * seconds, 15)
         points += [(labels, moment, count + 150 * load * at) for at, moment in enumerate(moments)]
         count += 150 * load * len(moments)
     points.append((labels, START + ranges * seconds, count))
     sides = [
-        question('{service="shop"}', start=at * seconds, end=(at + 1) * seconds)
-        for at in (ranges - 2, ranges - 1)
+        question(f'{{service="shop",version="{name}"}}', start=at * seconds, end=(at + 1) * seconds)
+        for name, at in (("1", ranges - 1 - apart), (version, ranges - 1))
     ]
     with prometheus(tmp_path / "prometheus") as server:
         server.send("http_requests", points)
@@ -120,10 +122,10 @@ def test_what_requests_took_before_tells_how_far_requests_of_different_times_dif
 
         found = said(QUERY)
         # of the sides alone, and of nothing before them
-        lately = said(f"{QUERY} and vector(time()) > {START + (ranges - 2) * seconds}")
+        lately = said(f"{QUERY} and vector(time()) > {START + (ranges - 1 - apart) * seconds}")
     method, rate = found["method"], found["rate"]
     assert (method["unit"], method["load"], method["measured"]) == ("request", "foretold", "clock")
-    assert method["earlier"] >= 20
+    assert method["earlier"] >= 20, "those between versions as well"
     assert found["direction"] in way
     assert rate["relative"] == pytest.approx(last - 1, abs=0.03)
     assert rate["a"] / method["expected"] == pytest.approx(3 * 12.0 / 600, rel=0.02)

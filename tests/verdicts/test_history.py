@@ -75,8 +75,46 @@ def test_neither_the_unit_nor_when_it_was_matters(seed: int, unit: float) -> Non
 
 
 def test_what_load_keeps_from_one_range_to_the_next_cancels() -> None:
-    near, far = (half(past(course(4, 0.95, 96)[0], apart)) for apart in (1.0, 60.0))
-    assert near < 0.7 * far
+    courses = course(4, 0.95, 96, trials=8)
+    near, far = (np.mean([half(past(one, apart)) for one in courses]) for apart in (1.0, 60.0))
+    assert near < 0.5 * far
+
+
+def test_load_that_came_to_vary_more_is_judged_by_how_it_varies_now_and_one_that_varies_less_is_not() -> None:
+    steady = np.log(course(2, 0.3, 72, trials=12))
+    grew = np.geomspace(0.5, 2.0, 72)
+    alike, more, less = (
+        np.mean([half(past(np.exp(size * one), 24.0)) for one in steady])
+        for size in (np.ones(72), grew, grew[::-1])
+    )
+    mean = np.sqrt(np.mean(grew**2))
+    assert more > 1.1 * mean * alike
+    assert less == pytest.approx(mean * alike, rel=0.12)
+
+
+def test_a_day_that_swings_alike_is_not_taken_to_swing_farther_where_the_rest_varies_more() -> None:
+    """What may have grown is not the day's: of the day is foretold what it was."""
+    luck = np.random.default_rng(3)
+    hours = np.arange(72.0)
+    swing = 0.4 * np.sin(2 * np.pi * hours / HOURS)
+    rates = np.exp(swing + np.geomspace(0.01, 0.08, 72) * luck.standard_normal(72))
+    assert past(rates, 6.0).foretold(0.05).log == pytest.approx(0.4, abs=0.06)
+
+
+def test_ranges_between_the_sides_make_what_is_expected_of_the_later_one_surer() -> None:
+    """A at 0 and B at 24 of load that changes slowly; B lies where the range before it does."""
+    courses = np.log(course(5, 0.95, 97, trials=8))
+    starts, sides = np.arange(-72.0, 24.0), (np.zeros(1), np.array([24.0]))
+    told, rest, off = starts < 0, (starts < 0) | (starts >= 1), []
+    for one in courses:
+        before, between = (
+            History(np.exp(one[:-1][known]), starts[known], sides, HOURS).foretold(0.05)
+            for known in (told, rest)
+        )
+        assert between.half < 0.6 * before.half
+        really = one[-1] - one[72]
+        off.append([abs(really - each.log) for each in (before, between)])
+    assert np.mean(off, 0)[1] < 0.6 * np.mean(off, 0)[0]
 
 
 @pytest.mark.parametrize("hour", [0, 6, 9, 12, 18])
@@ -162,6 +200,14 @@ def test_few_ranges_tell_nothing_nor_do_those_of_less_time_than_lies_between_the
     count: int, apart: int, tells: bool
 ) -> None:
     assert past(np.ones(count), apart).tells is tells
+
+
+def test_what_is_between_the_sides_does_not_stand_in_for_what_was_before_both() -> None:
+    """How a day differs from the next, ranges of one day do not say."""
+    sides = np.zeros(1), np.array([24.0])
+    for first, tells in ((-24.0, True), (-23.0, False)):
+        starts = np.append(np.arange(first, 0.0), np.arange(1.0, 24.0))
+        assert History(np.ones(len(starts)), starts, sides, HOURS).tells is tells
 
 
 def test_ranges_that_all_took_the_same_say_that_there_is_no_difference() -> None:

@@ -1,11 +1,13 @@
 """What came before the sides of a comparison at different times: how ranges as long as they differ by
 themselves (`sidelight.verdicts.history`).
 
-The earlier side's own selector is looked at in the ranges before it, back to back. Only the windows' own
-numbers are read, by the hour where ranges have whole hours, and no stacks; `most` ranges, and fewer where
-windows have to be read one by one and that is more than `most_rows` of samples. Of hours that lie far apart,
-as those of two weeks do, one of several is taken, so that as many reach as far back. A version that has not
-run for long enough has the past of those before it.
+The earlier side's own selector is looked at in the ranges before it, back to back. Where it names another
+version than the later side's does, the ranges between both are looked at as well: they are later, and nothing
+that came with the new version is among them. Only the windows' own numbers are read, by the hour where ranges
+have whole hours, and no stacks; `most` ranges, and fewer where windows have to be read one by one and that is
+more than `most_rows` of samples. Of hours that lie far apart, as those of two weeks do, one of several is
+taken, so that as many reach as far back. A version that has not run for long enough has the past of those
+before it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from sidelight.collector.query.windows import Question, choose
 from sidelight.collector.store.tables import DAY_NS, HOUR_NS, STATES
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.selectors import Selector
+from sidelight.stacks.selectors import Op, Selector
 from sidelight.verdicts.history import FEWEST, Flags, History, crowded
 
 LEAST: Final = 0.2
@@ -47,8 +49,9 @@ class Before:
     sampled of each type, how long pods were there, and what they took by the kernel's clock (each (N,)).
     `waited`: of all threads and of each kind how long they waited, and all of their time.
 
-    `sides`: how many ranges after the end of the last of them each part of A began, and of B. `requests`:
-    where rates are per request, those of each range. One of each `step` ranges is used.
+    `sides`: how many ranges after the end of the last of them each part of A began, and of B; `used`: which
+    of them (N,) hold nothing of either. `requests`: where rates are per request, those of each range. One of
+    each `step` ranges is used.
     """
 
     seconds: float
@@ -58,6 +61,7 @@ class Before:
     alive: F64
     clock: F64
     waited: Mapping[str | None, tuple[F64, F64]]
+    used: Flags
     step: int = 1
     requests: F64 | None = None
 
@@ -91,7 +95,7 @@ class Before:
         return time * np.divide(self.requests, self.alive, out=np.zeros_like(time), where=self.alive > 0)
 
     def _history(self, taken: F64, time: F64, left_out: Flags | bool = False) -> History:
-        told = (taken > 0) & (time > 0) & (np.arange(len(taken)) % self.step == 0)
+        told = self.used & (taken > 0) & (time > 0) & (np.arange(len(taken)) % self.step == 0)
         if told.any():
             told &= time >= LEAST * np.median(time[told])
         rest = told & np.logical_not(left_out)
@@ -118,21 +122,35 @@ def before(
     """
     if cuts.paired == "time" or not (len(cuts.a.windows.table) and len(cuts.b.windows.table)):
         return None
-    starts, lengths = zip(*(_span(own) for own in (cuts.a, cuts.b)), strict=True)
-    side = sides[0] if starts[0] <= starts[1] else sides[1]
-    first, length, step = min(starts), min(lengths), 1
+    spans = [_span(own) for own in (cuts.a, cuts.b)]
+    length, step = min(long for _, long in spans), 1
+    early, late = sorted((0, 1), key=lambda at: spans[at][0])
+    first, until = (spans[at][0] for at in (early, late))
     if length >= HOUR_NS:
-        first, length = first // HOUR_NS * HOUR_NS, length // HOUR_NS * HOUR_NS
-        step = max(-(-FARTHER * (max(starts) - min(starts)) // (length * most)), 1)
-    a, b = (_parts(start - first, long, length) for start, long in zip(starts, lengths, strict=True))
-    count = _count(reading, first, length, most, most_rows) * step
-    for selector in dict.fromkeys((side.selector, _of_all_versions(side.selector))) if count else ():
-        question = Question(selector, max(first - count * length, 0), first)
-        found, watched = _read(reading, question, length, count, (a, b))
+        first, until, length = (at // HOUR_NS * HOUR_NS for at in (first, until, length))
+        step = max(-(-FARTHER * (until - first) // (length * most)), 1)
+    own, other = (sides[at].selector for at in (early, late))
+    # of one version what changed between the sides would be taken for load, and not be told
+    between = _other_versions(own, other) and FARTHER * (until - first) + length <= most * step * length
+    for selector, end in {own: until if between else first, _of_all_versions(own): first}.items():
+        count = _count(reading, end, length, most, most_rows) * step
+        if not count:
+            continue
+        question = Question(selector, max(end - count * length, 0), end)
+        found, watched = _read(reading, question, length, count, spans)
         found = replace(found, step=step)
         if found.tells:
-            return _per_request(reading, found, watched, first) if per_request else found
+            return _per_request(reading, found, watched, end) if per_request else found
     return None
+
+
+def _other_versions(one: Selector, other: Selector) -> bool:
+    """Whether both name versions, and not the same: what one selects is without what came with the other."""
+    named = [
+        {each.value for each in side.matchers if each.name == "version" and each.op is Op.EQUAL}
+        for side in (one, other)
+    ]
+    return all(named) and named[0].isdisjoint(named[1])
 
 
 def _of_all_versions(selector: Selector) -> Selector:
@@ -165,9 +183,10 @@ def _per_request(reading: Reading, found: Before, watched: pa.Table, until_ns: i
 
 
 def _read(
-    reading: Reading, question: Question, length: int, count: int, sides: tuple[F64, F64]
+    reading: Reading, question: Question, length: int, count: int, spans: Sequence[tuple[int, int]]
 ) -> tuple[Before, pa.Table]:
     """What the ranges tell, and the windows that they were made of."""
+    end = question.until_ns
     chosen = choose(reading, question, stacks=False, step_ns=length)
     table, watched = chosen.table, processes(chosen.watched)
     if length % HOUR_NS:
@@ -175,7 +194,7 @@ def _read(
         table, watched = (rows.filter(pc.is_null(one(rows["group"]))) for rows in (table, watched))
 
     def ranges(rows: pa.Table) -> I64:
-        return np.clip((question.until_ns - 1 - whole(rows["ts"])) // length, 0, count - 1)
+        return np.clip((end - 1 - whole(rows["ts"])) // length, 0, count - 1)
 
     at, period = ranges(table), floats(table["period_ns"]) / SECOND_NS
     sampled = {
@@ -198,7 +217,10 @@ def _read(
         seconds[where[first]] += covered
         alive[where[first]] += ns / SECOND_NS
     kinds = {thread: waited(thread) for thread in (None, *THREADS)}
-    return Before(length / SECOND_NS, sides, seconds, sampled, alive, clock, kinds), watched
+    a, b = (_parts(start - end, long, length) for start, long in spans)
+    (start, long), begins = min(spans), end - length * np.arange(1, count + 1)
+    used = (begins + length <= start) | (begins >= start + long)
+    return Before(length / SECOND_NS, (a, b), seconds, sampled, alive, clock, kinds, used), watched
 
 
 def _parts(start: int, long: int, length: int) -> F64:
