@@ -3,8 +3,8 @@
     python -m bench.verdicts [--quick] [--only rates|alike|known|power|looks|families|real|days|cost ...]
         [--page docs/verdicts.md]
 
-Seeded: the same tables each time, but for the CPU. All of it takes an hour and a half of one core, `--quick` ten
-minutes, with fewer trials (a share of 5 % of 1,000 is known to 1.4 points either way, of 100 to 4.4).
+Seeded: the same tables each time, but for the CPU. All of it takes an hour and a half of one core, `--quick`
+eight minutes, with fewer trials (a share of 5 % of 1,000 is known to 1.4 points either way, of 100 to 4.4).
 """
 
 from __future__ import annotations
