@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile(
@@ -46,6 +47,16 @@ class FilesSideBySide(LoadScopeScheduling):
         if _on_node(nodeid):
             return "node"
         return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """A test that ended its worker, as one does that hangs, has failed and is not run again."""
+        for unit in self.assigned_work[node].values():
+            for nodeid, done in unit.items():
+                if not done:
+                    unit[nodeid] = True
+                    super().remove_node(node)
+                    return nodeid
+        return super().remove_node(node)
 
 
 def _on_node(nodeid: str) -> bool:

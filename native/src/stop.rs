@@ -394,19 +394,19 @@ fn wait_for(tid: i32, what: libc::c_int) -> Option<Told> {
 
 /// `look`, and where there is nothing to be told, the thread's state itself: its stop may have been told to
 /// another thread of this process that called waitpid, and a main thread's exit is told to its parent only.
+///
+/// The state is read first. Else a thread that ends in between is known to have ended and was not waited for, and
+/// while a seized thread is not, its process is a zombie that its parent cannot reap.
 fn look_closely(pid: i32, tid: i32) -> Seen {
-    match look(pid, tid) {
-        Seen::NotYet => {}
-        seen => return seen,
-    }
-    match state(pid, tid) {
-        None | Some(b'Z' | b'X') => Seen::Gone,
+    let state = state(pid, tid);
+    match (look(pid, tid), state) {
+        (Seen::NotYet, None | Some(b'Z' | b'X')) => Seen::Gone,
         // Stopped since the first look, or told to somebody else: a second look knows.
-        Some(b't') => match look(pid, tid) {
+        (Seen::NotYet, Some(b't')) => match look(pid, tid) {
             Seen::NotYet => Seen::Stopped(0),
             seen => seen,
         },
-        Some(_) => Seen::NotYet,
+        (seen, _) => seen,
     }
 }
 

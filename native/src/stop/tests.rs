@@ -151,6 +151,50 @@ fn the_exit_of_a_seized_process_is_told_to_a_parent_elsewhere() {
     end(parent);
 }
 
+#[test]
+fn a_process_whose_threads_are_killed_as_they_are_looked_at_can_be_reaped() {
+    // How a thread is found to have ended depends on the moment: it is met anew each time.
+    for _ in 0..40 {
+        let child = threaded();
+        let pid = child.id() as i32;
+        let others: Vec<i32> = threads::list(pid).unwrap().into_iter().filter(|&tid| tid != pid).collect();
+        for &tid in &others {
+            ptrace(libc::PTRACE_SEIZE, tid, 0).unwrap();
+        }
+        kill(&child, libc::SIGKILL);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        for &tid in &others {
+            while matches!(look_closely(pid, tid), Seen::NotYet) {
+                assert!(Instant::now() < deadline);
+            }
+        }
+        reap(child);
+    }
+}
+
+const THREE_THREADS: &str = "
+import threading
+for _ in range(3):
+    threading.Thread(target=threading.Event().wait).start()
+print(flush=True)
+";
+
+/// A process with three threads beside the main one, all of which wait.
+fn threaded() -> Child {
+    let mut child = piped("python3", &["-Sc", THREE_THREADS]);
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    child
+}
+
+/// Fails where `wait` would never return.
+fn reap(mut child: Child) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "a zombie that cannot be reaped");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A process whose main thread sleeps as after vfork (state D) until a line is written to it.
 fn in_vfork() -> (i32, std::fs::File) {
     let mut ends = [0; 2];
