@@ -86,7 +86,8 @@ class Before:
     def _crowded(self) -> Flags:
         """Ranges of which samples say less of load, as processes waited for a CPU (N,). Ticks that failed
         watched nothing, and the clock went on: both are of the time in which pods were there."""
-        return crowded(self.sampled[ProfileType.CPU] * self.alive, self.clock * self.watched)
+        sampled = np.where(self.used, self.sampled[ProfileType.CPU], 0.0)
+        return crowded(sampled * self.alive, self.clock * self.watched)
 
     def _served(self, time: F64) -> F64:
         """So much of each range as rates are of: pod-seconds, or the requests that came in these."""
