@@ -396,11 +396,12 @@ fn wait_for(tid: i32, what: libc::c_int) -> Option<Told> {
 /// another thread of this process that called waitpid, and a main thread's exit is told to its parent only.
 ///
 /// The state is read first. Else a thread that ends in between is known to have ended and was not waited for, and
-/// while a seized thread is not, its process is a zombie that its parent cannot reap.
+/// while a seized thread is not, its process is a zombie that its parent cannot reap. One whose state cannot be
+/// read is looked at again: if it has gone, so `look` says then.
 fn look_closely(pid: i32, tid: i32) -> Seen {
     let state = state(pid, tid);
     match (look(pid, tid), state) {
-        (Seen::NotYet, None | Some(b'Z' | b'X')) => Seen::Gone,
+        (Seen::NotYet, Some(b'Z' | b'X')) => Seen::Gone,
         // Stopped since the first look, or told to somebody else: a second look knows.
         (Seen::NotYet, Some(b't')) => match look(pid, tid) {
             Seen::NotYet => Seen::Stopped(0),
