@@ -57,15 +57,32 @@ def running(
             yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
 
 
-def said(
-    store: ObjectStore, ranges: int, kind: ProfileType = CPU, pick: Pick = ALL, **wanted: Any
+def judged(
+    store: ObjectStore,
+    *sides: tuple[str, int, int],
+    kind: ProfileType = CPU,
+    pick: Pick = ALL,
+    **wanted: Any,
 ) -> Verdict:
+    """The verdict on two sides: what is selected, from which second on and until which."""
+    asks = [question(text, start=start, end=end) for text, start, end in sides]
+    ask = Wanted(**wanted)
+    found = asked(store, lambda reading: verdict(reading, asks, kind, pick=pick, wanted=ask, most=50_000))
+    return found["verdict"]
+
+
+def said(store: ObjectStore, ranges: int, kind: ProfileType = CPU, **how: Any) -> Verdict:
     """The verdict on the last range against the one before it."""
-    ends = [(at * RANGE, (at + 1) * RANGE) for at in (ranges - 2, ranges - 1)]
-    sides = [question('{service="shop"}', start=start, end=end) for start, end in ends]
-    return asked(
-        store, lambda reading: verdict(reading, sides, kind, pick=pick, wanted=Wanted(**wanted), most=50_000)
-    )["verdict"]
+    return between(store, ("", ranges - 2), ("", ranges - 1), kind=kind, **how)
+
+
+def between(store: ObjectStore, *sides: tuple[str, int], seconds: int = RANGE, **how: Any) -> Verdict:
+    """The verdict on two ranges, so many `seconds` long."""
+    return judged(store, *((text, at * seconds, (at + 1) * seconds) for text, at in sides), **how)
+
+
+def of_hours(store: ObjectStore, *sides: tuple[int, int], **how: Any) -> Verdict:
+    return judged(store, *(("", start * 3600, end * 3600) for start, end in sides), **how)
 
 
 @pytest.fixture(scope="module")
@@ -150,14 +167,9 @@ def test_a_version_that_has_not_run_for_long_has_the_past_of_those_before_it() -
         return replace(of, labels=type(of.labels)({**of.labels, "version": name}))
 
     store = stored(map(version, windows))
-    ends = [(at * RANGE, (at + 1) * RANGE) for at in (19, 23)]
-    sides = [
-        question(f'{{service="shop",version="{name}"}}', start=start, end=end)
-        for name, (start, end) in zip("45", ends, strict=True)
-    ]
-    found = asked(store, lambda reading: verdict(reading, sides, CPU, pick=ALL, wanted=Wanted(), most=50_000))
-    assert found["verdict"]["method"]["earlier"] == 19
-    assert found["verdict"]["direction"] == "more"
+    found = between(store, ('version="4"', 19), ('version="5"', 23))
+    assert found["method"]["earlier"] == 19
+    assert found["direction"] == "more"
 
 
 def versioned(windows: Iterable[Window], second: float) -> Iterator[Window]:
@@ -170,14 +182,6 @@ def versioned(windows: Iterable[Window], second: float) -> Iterator[Window]:
 def of_versions(ranges: int, **how: Any) -> ObjectStore:
     """A service of which the last range is of another version than all before."""
     return stored(versioned(running(ranges, **how), (ranges - 1) * RANGE))
-
-
-def between(store: ObjectStore, *sides: tuple[str, int], seconds: int = RANGE, **wanted: Any) -> Verdict:
-    """The verdict on two ranges, so many `seconds` long, of what their matchers select."""
-    asks = [question(text, start=at * seconds, end=(at + 1) * seconds) for text, at in sides]
-    ask = Wanted(**wanted)
-    found = asked(store, lambda reading: verdict(reading, asks, CPU, pick=ALL, wanted=ask, most=50_000))
-    return found["verdict"]
 
 
 def test_ranges_between_two_versions_are_the_earlier_ones_and_tell_as_well() -> None:
@@ -317,12 +321,6 @@ def days(hours: int, *, last: float = 1.0) -> Iterator[Window]:
         for one in shop("1", luck, pods=3, at=hour * 3600, minutes=11, step=354, busy=load):
             ns = round(15.0 * load * luck.gauss(1, 0.005) * 1e9)
             yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
-
-
-def of_hours(store: ObjectStore, *sides: tuple[int, int], kind: ProfileType = CPU) -> Verdict:
-    asks = [question('{service="shop"}', start=from_ * 3600, end=until * 3600) for from_, until in sides]
-    found = asked(store, lambda reading: verdict(reading, asks, kind, pick=ALL, wanted=Wanted(), most=50_000))
-    return found["verdict"]
 
 
 @pytest.mark.parametrize("kind", [CPU, WALL])
