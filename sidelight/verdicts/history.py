@@ -45,8 +45,8 @@ _DAILY: Final = np.array([0.0, 0.5, 0.9, 0.98, 0.996])
 """What part of the variance may be the day's."""
 _GREW: Final = np.array([1.0, 4.0])
 """How many times as large the variance that is not the day's may have become since the first range."""
-RARER: Final = 0.25
-"""That it grew is taken to be a little rarer: by this power of how much."""
+RARER: Final = 0.5
+"""That it grew is taken to be rarer: by this power of how much."""
 TWICE_DAILY: Final = 0.1
 """What part of the day comes twice a day: there is a noon, or two shifts."""
 LEAST_LEFT: Final = 1e-3
