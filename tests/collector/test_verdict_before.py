@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidelight.collector.query.before import PARTS, _parts, before
+from sidelight.collector.query.before import PARTS, Before, _parts, before
 from sidelight.collector.query.cells import choose_apart, cut
 from sidelight.collector.query.picking import ALL, Pick
 from sidelight.collector.query.reading import Reading
@@ -111,6 +111,23 @@ def test_ranges_before_in_which_processes_waited_for_a_cpu_are_left_out_of_what_
     assert (found["method"]["earlier"], calm["method"]["earlier"]) == (19, 22)
     assert functions(found)["render"] == functions(calm)["render"] == "more"
     assert found["idle"]["detectable"] == pytest.approx(calm["idle"]["detectable"], rel=0.5)
+
+
+def test_what_is_crowded_is_judged_by_the_ranges_that_are_used_alone() -> None:
+    """In a side of twenty ranges processes waited, and in three of 19 before it: those are unusual."""
+    at = np.arange(39)
+    used, minutes = at >= 20, np.full(39, 60.0)
+    known = Before(
+        seconds=60.0,
+        sides=(np.arange(-20.0, 0.0), np.zeros(1)),
+        watched=minutes,
+        sampled={CPU: np.where(at < 23, 24.0, 12.0) + at / 100},
+        alive=minutes,
+        clock=np.full(39, 12.0),
+        waited={},
+        used=used,
+    )
+    assert len(known.of(CPU).rates) == 16
 
 
 def test_of_few_ranges_before_none_is_left_out() -> None:

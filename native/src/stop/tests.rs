@@ -158,6 +158,7 @@ fn a_process_whose_threads_are_killed_as_they_are_looked_at_can_be_reaped() {
         let child = threaded();
         let pid = child.id() as i32;
         let others: Vec<i32> = threads::list(pid).unwrap().into_iter().filter(|&tid| tid != pid).collect();
+        assert_eq!(others.len(), 3);
         for &tid in &others {
             ptrace(libc::PTRACE_SEIZE, tid, 0).unwrap();
         }

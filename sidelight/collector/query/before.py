@@ -84,8 +84,9 @@ class Before:
 
     @property
     def _crowded(self) -> Flags:
-        """Ranges of which samples say less of load, as processes waited for a CPU (N,). Ticks that failed
-        watched nothing, and the clock went on: both are of the time in which pods were there."""
+        """Ranges of which samples say less of load, as processes waited for a CPU (N,), among those that are
+        used. Ticks that failed watched nothing, and the clock went on: both are of the time in which pods
+        were there."""
         sampled = np.where(self.used, self.sampled[ProfileType.CPU], 0.0)
         return crowded(sampled * self.alive, self.clock * self.watched)
 
