@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import threading
@@ -15,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.running import ROOT, eventually, running
+from tests.running import eventually, running
 
 CONFIG = """
 route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 1s, repeat_interval: 1h}
@@ -41,8 +40,8 @@ class Alertmanager:
 @contextmanager
 def alertmanager(folder: Path, hook: str, port: int = 0) -> Iterator[Alertmanager]:
     """An Alertmanager on loopback that hands its notifications to a webhook."""
-    binary = shutil.which("alertmanager", path=f"{ROOT / '.tools' / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert binary, "these tests need Alertmanager: run `make tools`"
+    binary = shutil.which("prometheus-alertmanager")
+    assert binary, "these tests need Debian's prometheus-alertmanager: run `make tools`"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yml").write_text(CONFIG % json.dumps(hook))
     port = port or free_port()

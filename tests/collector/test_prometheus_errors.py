@@ -85,7 +85,7 @@ def test_what_is_told_is_no_error(
     [
         ("sum(increase(http_requests_total[{step}])", Cause.REFUSED),
         ("sum(increase(nothing[{step}]))", Cause.EMPTY),
-        ("vector(0) * {step}", Cause.EMPTY),
+        ("sum_over_time(vector(0)[{step}:])", Cause.EMPTY),
     ],
 )
 def test_a_query_that_tells_nothing_is_counted(

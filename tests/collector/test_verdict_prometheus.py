@@ -181,7 +181,7 @@ def trouble(found: Verdict) -> str:
     [
         ('sum(increase(nothing{app="{service}"}[{step}]))', "the query tells of no requests of A"),
         ('increase(http_requests_total{app="{service}"}[{step}]', "Prometheus answers 400: "),
-        ("vector(0) * {step}", "A served no request, by the query"),
+        ("sum_over_time(vector(0)[{step}:])", "A served no request, by the query"),
         (
             'sum(increase(http_requests_total{version="short"}[{step}]))',
             "the query tells nothing of 13 of the 16 blocks of A",
