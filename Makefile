@@ -1,6 +1,9 @@
 # Everything a checkout needs, on Debian 12 with Python, Node, Rust and Go. `make help` lists the targets.
 # What is installed goes to .venv, .tools and web/node_modules; a target that is up to date does nothing.
+# Programs that are built from Go modules are kept in $(CACHE), for every checkout. requirements/tools.mk lists them.
+ifndef PARALLEL
 .NOTPARALLEL:
+endif
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -20,20 +23,14 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # Tests start programs of ours by the hundred, each of which would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-VERSITYGW_VERSION := v1.8.0
-HELM_VERSION := v3.21.4
-KUBECONFORM_VERSION := v0.8.0
-# The module of v0.34 lacks its pages, and does not build without them.
-ALERTMANAGER_VERSION := v0.28.1
-PROMETHEUS_VERSION := v0.316.0
-GATEWAY_API_VERSION := v1.3.0
-PROMETHEUS_OPERATOR_VERSION := v0.83.0
-ZIG_VERSION := 0.17.1
+# Not $(MAKE) itself in recipes, which would run under `make -n` as well
+SUBMAKE := $(MAKE) --no-print-directory
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sidelight/tools
 NATIVE_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
-KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' tests/cluster/kubernetes/go.mod)
+include requirements/tools.mk
 KUBERNETES := .tools/kubernetes-$(KUBERNETES_VERSION)
 GO_TOOLS := .tools/versitygw-$(VERSITYGW_VERSION) .tools/helm-$(HELM_VERSION) .tools/kubeconform-$(KUBECONFORM_VERSION) \
-	.tools/alertmanager-$(ALERTMANAGER_VERSION) .tools/prometheus-$(PROMETHEUS_VERSION) .tools/helm-unittest .tools/promrules .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
+	.tools/helm-unittest .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
 
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml' -o -name '*.pyi' \) -print)
 UI_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
@@ -41,8 +38,13 @@ UI_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -
 # $(call need,command,what to do when it is missing)
 need = command -v $(1) >/dev/null || { echo "make: $(1) is not on PATH: $(2)" >&2; exit 1; }
 # $(call debian,packages): installs those that are missing, and asks nothing of apt when none is
-debian = dpkg -s $(1) >/dev/null 2>&1 || { $(SUDO) apt-get -qq update && \
-	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(1); }
+debian = dpkg -s $(1) >/dev/null 2>&1 || { echo "== installing Debian's $(1)"; mkdir -p .tools; exec 8>.tools/apt.lock; flock 8; \
+	{ $(SUDO) apt-get -qq update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(1); } \
+	>.tools/apt.log 2>&1 || { cat .tools/apt.log >&2; exit 1; }; }
+# $(call built,name,commands that put it into $$new): built once into $(CACHE)/name, whichever checkout asks first
+built = $(call need,go,install Go 1.26 or later); mkdir -p $(CACHE) $(TOOLS); exec 9>$(CACHE)/$(1).lock; flock 9; \
+	[ -d $(CACHE)/$(1) ] || { echo "== building $(1) into $(CACHE)"; new=$$(mktemp -d $(CACHE)/unfinished-$(1).XXXX); \
+	$(2); chmod 755 "$$new"; mv "$$new" $(CACHE)/$(1); echo "== built $(1) in $$SECONDS s"; }
 
 # A test embeds Python in a C program. Debian's interpreter has its shared library in a package of its own.
 HAS_LIBPYTHON := import os, sys, sysconfig; var = sysconfig.get_config_var; \
@@ -62,28 +64,54 @@ native: $(VENV)/.native ## build the native extension and install it in .venv
 ui: web/dist/.built ## build the web UI into web/dist
 
 .PHONY: tools
-tools: $(GO_TOOLS) ## the programs the tests drive: Chromium, versitygw, helm and what checks the chart
-	@$(call debian,chromium-headless-shell curl fonts-dejavu-core gcc libc6-dev)
+tools: debian-tools $(GO_TOOLS) ## the programs the tests drive: Chromium, Prometheus, an S3 server, helm and what checks the chart
+
+.PHONY: debian-tools
+debian-tools: ## those of `make tools` that Debian packages
+	@$(call debian,$(DEBIAN_TOOLS))
 	@$(PYTHON) -c '$(HAS_LIBPYTHON)' || { $(call debian,libpython3-dev); }
+
+.PHONY: prepare
+prepare: ## install and build what the first test needs: `install`, `ui` and `debian-tools` side by side
+	@$(SUBMAKE) --jobs=4 PARALLEL=1 install ui debian-tools
 
 .PHONY: python3.14
 python3.14: ## a Python 3.14 beside pyenv's, from a later Debian's packages (Debian 12 has none)
 	@$(call debian,patchelf)
 	$(PYTHON) tests/interpreters/debian.py 3.14 --into $(PYTHONS) --cache .tools/debian
 
-.PHONY: test
-test: install ui tools ## run every test: cargo, the UI's, pytest (JOBS=3 at a time)
-	cd native && cargo test --locked --quiet
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS)
+
+.PHONY: test-fast
+test-fast: prepare ## the tests that start no process: pure code and fakes (3 min), the UI's logic included
 	npm --prefix web test
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) $(PYTEST_FLAGS)
+	$(PYTEST) -m fast $(PYTEST_FLAGS)
+
+# What has to be built is built beside the tests that do not need it. Whoever holds .tools/building.lock builds.
+BUILD ?= tools
+.PHONY: test
+test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest (JOBS=3 at a time)
+	@mkdir -p .tools; exec 7>.tools/building.lock; flock 7; \
+	nice $(SUBMAKE) $(BUILD) >.tools/building.log 2>&1 & building=$$!; exec 7>&-; \
+	trap 'kill $$building 2>/dev/null || true' EXIT; set -x; \
+	(cd native && cargo test --locked --quiet); \
+	npm --prefix web test; \
+	$(PYTEST) --durations=25 --durations-min=2 $(PYTEST_FLAGS); \
+	{ set +x; } 2>/dev/null; wait $$building || { cat .tools/building.log >&2; exit 1; }
+
+.PHONY: test-long
+test-long: prepare tools test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
+	$(PYTEST) -m long $(PYTEST_FLAGS)
+	$(BIN)/python -m bench.swarm
+	$(BIN)/python -m bench.verdicts --quick
 
 .PHONY: cluster-tools
-cluster-tools: $(KUBERNETES)/.built ## the programs of a Kubernetes cluster: etcd, containerd (apt), API server to kubectl (Go; 10 min at first)
-	@$(call debian,etcd-server containerd runc containernetworking-plugins buildah catatonit debootstrap iproute2 nftables conntrack)
+cluster-tools: $(KUBERNETES) ## the programs of a Kubernetes cluster: etcd, containerd (apt), API server to kubectl (Go; 10 min at first)
+	@$(call debian,$(DEBIAN_CLUSTER))
 
 .PHONY: test-cluster
-test-cluster: install cluster-tools tools ## run the tests that need a Kubernetes cluster, on real ones of their own
-	$(BIN)/python -m pytest tests/cluster --numprocesses=2 $(PYTEST_FLAGS)
+test-cluster: prepare cluster-tools tools ## run the tests that need a Kubernetes cluster, on real ones of their own
+	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --durations=15 --durations-min=2 $(PYTEST_FLAGS)
 
 .PHONY: cluster
 cluster: install cluster-tools ## a Kubernetes cluster with one node and the images of this checkout, until `make cluster-down`
@@ -122,7 +150,7 @@ demo: install ui ## four services, a sidecar on each, a collector and its UI; DE
 
 .PHONY: test-services
 test-services: install python3.14 ## real services on every Python, into docs/support.md; SERVICES_FLAGS="--service uWSGI --missing"
-	@$(call debian,gcc libc6-dev)
+	@$(call debian,$(DEBIAN_COMPILER))
 	$(BIN)/python -m tests.services --page docs/support.md $(SERVICES_FLAGS)
 
 .PHONY: screenshots
@@ -188,7 +216,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.dependencies: requirements/dev.txt | $(VENV)/bin/python
-	$(PIP) install --require-hashes --no-deps --requirement requirements/dev.txt
+	@echo "== installing Python packages into $(VENV)"
+	@$(PIP) install --require-hashes --no-deps --requirement requirements/dev.txt
 	touch $@
 
 $(VENV)/.package: pyproject.toml hatch_build.py sidelight/__init__.py $(VENV)/.dependencies
@@ -197,63 +226,52 @@ $(VENV)/.package: pyproject.toml hatch_build.py sidelight/__init__.py $(VENV)/.d
 
 $(VENV)/.native: $(NATIVE_SOURCES) $(VENV)/.dependencies
 	@$(call need,cargo,install Rust 1.88 or later with rustup)
-	@$(call debian,gcc libc6-dev)
-	rm -rf .tools/wheels
+	@$(call debian,$(DEBIAN_COMPILER))
+	@echo "== building the native extension"
+	@rm -rf .tools/wheels
 	$(BIN)/maturin build --release --locked --quiet --manifest-path native/Cargo.toml --interpreter $(BIN)/python --out .tools/wheels
 	$(PIP) install --no-deps --force-reinstall .tools/wheels/*.whl
 	touch $@
 
 web/node_modules/.installed: web/package.json web/package-lock.json
 	@$(call need,npm,install Node 20.19 or later with npm)
-	npm --prefix web ci --no-audit --no-fund --loglevel=error
+	@echo "== installing the UI's packages into web/node_modules"
+	@npm --prefix web ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 web/dist/.built: $(UI_SOURCES) web/node_modules/.installed
-	npm --prefix web run build
-	touch $@
+	@echo "== building the UI"
+	@npm --prefix web run build --silent -- --logLevel warn
+	@touch $@
 
 # $(call go-tool,program,module path,version): the stamp carries the version, so that a new one is built
 define go-tool
 .tools/$(1)-$(3):
-	@$$(call need,go,install Go 1.26 or later)
-	GOBIN=$$(CURDIR)/$$(TOOLS) go install $(2)@$(3)
-	touch $$@
+	@$$(call built,$(1)-$(3),GOBIN=$$$$new go install $(2)@$(3))
+	@ln -sf $(CACHE)/$(1)-$(3)/$(1) $(TOOLS)/$(1) && touch $$@
 endef
 $(eval $(call go-tool,versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION)))
 $(eval $(call go-tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
-$(eval $(call go-tool,alertmanager,github.com/prometheus/alertmanager/cmd/alertmanager,$(ALERTMANAGER_VERSION)))
-# Without the discovery of clouds, of which one needs a module that is not to be had
-.tools/prometheus-$(PROMETHEUS_VERSION):
-	@$(call need,go,install Go 1.26 or later)
-	GOBIN=$(CURDIR)/$(TOOLS) go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/prometheus@$(PROMETHEUS_VERSION)
-	touch $@
-
 $(eval $(call go-tool,kubeconform,github.com/yannh/kubeconform/cmd/kubeconform,$(KUBECONFORM_VERSION)))
+
+# Of modules of their own the name carries a hash
+hash = $(shell cat $(sort $(wildcard $(1)/*)) | sha256sum | cut -c1-12)
+
+HELM_UNITTEST := helm-unittest-$(call hash,tests/deploy/helm-unittest)
+.tools/helm-unittest: $(wildcard tests/deploy/helm-unittest/*)
+	@$(call built,$(HELM_UNITTEST),(cd tests/deploy/helm-unittest && go build -o "$$new/" github.com/helm-unittest/helm-unittest/cmd/helm-unittest))
+	@ln -sf $(CACHE)/$(HELM_UNITTEST)/helm-unittest $(TOOLS)/helm-unittest && touch $@
 
 KUBERNETES_FLAGS = -s -w $(foreach value,component-base/version.gitVersion=$(KUBERNETES_VERSION) \
 	component-base/version.gitMajor=1 component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) \
 	client-go/pkg/version.gitVersion=$(KUBERNETES_VERSION),-X k8s.io/$(value))
-
-$(KUBERNETES)/.built: $(wildcard tests/cluster/kubernetes/*)
-	@$(call need,go,install Go 1.26 or later)
-	mkdir -p $(KUBERNETES)/bin
-	cd tests/cluster/kubernetes && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '$(KUBERNETES_FLAGS)' \
-		-o $(CURDIR)/$(KUBERNETES)/bin/kubernetes .
-	for name in kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet; do \
-		ln -sf kubernetes $(KUBERNETES)/bin/$$name; \
-	done
-	touch $@
-
-# $(call go-module,program,directory,package): from a module of its own, where one line of go.mod or a file of ours is needed
-define go-module
-.tools/$(1): $(wildcard $(2)/*)
-	@$$(call need,go,install Go 1.26 or later)
-	mkdir -p $(TOOLS)
-	cd $(2) && go build -o $$(CURDIR)/$$(TOOLS)/$(1) $(3)
-	touch $$@
-endef
-$(eval $(call go-module,helm-unittest,tests/deploy/helm-unittest,github.com/helm-unittest/helm-unittest/cmd/helm-unittest))
-$(eval $(call go-module,promrules,tests/deploy/promrules,.))
+KUBERNETES_CACHED := kubernetes-$(KUBERNETES_VERSION)-$(call hash,tests/cluster/kubernetes)
+KUBERNETES_PROGRAMS := kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet
+$(KUBERNETES): $(wildcard tests/cluster/kubernetes/*)
+	@$(call built,$(KUBERNETES_CACHED),mkdir "$$new/bin"; (cd tests/cluster/kubernetes && CGO_ENABLED=0 \
+		go build -mod=readonly -trimpath -ldflags '$(KUBERNETES_FLAGS)' -o "$$new/bin/kubernetes" .); \
+		for name in $(KUBERNETES_PROGRAMS); do ln -s kubernetes "$$new/bin/$$name"; done)
+	@touch $(CACHE)/$(KUBERNETES_CACHED) && ln -sfn $(CACHE)/$(KUBERNETES_CACHED) $@
 
 # The definitions of the kinds that are not Kubernetes' own, out of the Go modules that they are published in
 .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION):

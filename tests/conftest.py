@@ -1,6 +1,10 @@
-"""Hypothesis profiles, and what runs beside what.
+"""Hypothesis profiles, tiers, what runs beside what, and the logs of a failed test.
 
 `dev` is a quick answer at the desk, `ci` the same answer on every run.
+
+A test has one of three tiers. `fast` is pure code and fakes: it starts no process (a hook checks that).
+`long` is an experiment of minutes to hours, marked by hand. What is neither uses real processes, servers or a
+browser. `pytest -m fast` and `pytest -m long` choose one tier; without `-m` all but `long` run.
 
 With several workers (`pytest -n`, as in `make test`) each file runs on one of them, beside others. Some tests
 measure time, or sample processes that are to have a CPU to themselves: they run at the end, one by one. Those
@@ -9,13 +13,18 @@ that need a cluster with a node (`tests/cluster/*node*`) have one worker, so tha
 
 import fcntl
 import os
-from collections.abc import Iterator
+import re
+import shutil
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
+
+from tests.running import ROOT, wait_for_builds
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile(
@@ -38,6 +47,31 @@ ALONE = (
     "tests/native/test_windows.py",
     "tests/truth/test_truth.py",
 )
+"""Tests that measure time or shares of it: one after another, after all others and after every build."""
+
+PROCESSES = (
+    "tests/bench/",
+    "tests/cluster/",
+    "tests/demo/",
+    "tests/deploy/",
+    "tests/e2e/",
+    "tests/harm/",
+    "tests/local/",
+    "tests/native/",
+    "tests/pictures/",
+    "tests/truth/",
+    "tests/web/",
+)
+"""Tests that start processes. In the tier `fast`, one that is not named here fails when it starts any."""
+
+QUICK_PROGRAMS = ("cargo", "git", "make")
+"""Programs that a test of the tier `fast` may ask about this checkout."""
+
+BUILT = ("tests/cluster/", "tests/collector/", "tests/deploy/", "tests/injector/")
+"""Tests that need programs which `make test` builds beside the first tests."""
+
+FAILED = ROOT / ".tools" / "failed"
+LOG_LINES = 40
 
 
 class FilesSideBySide(LoadScopeScheduling):
@@ -69,19 +103,73 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesSide
     return FilesSideBySide(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (item.nodeid.startswith(ALONE), not _on_node(item.nodeid)))
+    """Mark the tier `fast`, and set the order.
+
+    Those that run alone are the last. What starts processes is the first, so that small tests fill up what
+    workers are left with; among these, what needs programs that may still be built comes later.
+    """
+    for item in items:
+        if not item.get_closest_marker("long") and not item.nodeid.startswith((*PROCESSES, *ALONE)):
+            item.add_marker(pytest.mark.fast)
+    items.sort(
+        key=lambda item: (
+            item.nodeid.startswith(ALONE),
+            not _on_node(item.nodeid),
+            item.get_closest_marker("fast") is not None,
+            item.nodeid.startswith(BUILT),
+        )
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("-m") == "fast":
+        sys.addaudithook(_no_process)
+
+
+def _no_process(event: str, arguments: tuple[object, ...]) -> None:
+    """Fail a test of the tier `fast` that starts a process; Python's documentation lists the audit events."""
+    if event not in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"):
+        return
+    program = arguments[0] if arguments else ""
+    if "PYTEST_CURRENT_TEST" in os.environ and program not in QUICK_PROGRAMS:
+        pytest.fail(f"this test starts {program or 'a process'}: name it in PROCESSES of tests/conftest.py")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Whoever runs alone waits for the other workers, and they for it: a lock on the folder of the run."""
+    alone = item.nodeid.startswith(ALONE)
+    if alone:
+        wait_for_builds()
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     folder = os.open(Path(item.config.getoption("basetemp")).parent, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX if item.nodeid.startswith(ALONE) else fcntl.LOCK_SH)
+        fcntl.flock(folder, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         return (yield)
     finally:
         fcntl.flock(folder, fcntl.LOCK_UN)
         os.close(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep the logs of the processes that ran while a test failed, and show how each ends."""
+    report = yield
+    if not report.failed:
+        return report
+    temporary: Path = item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    kept = FAILED / re.sub(r"[^\w.-]+", "_", item.nodeid)[:150]
+    for log in sorted(temporary.rglob("*.log")):
+        if log.is_symlink() or not log.is_file() or log.stat().st_mtime < call.start:
+            continue
+        target = kept / log.relative_to(temporary)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(log, target)
+        tail = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        report.sections.append((f"the end of {target.relative_to(ROOT)}", "\n".join(tail)))
+    return report

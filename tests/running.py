@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -32,6 +32,23 @@ def eventually(what: str, check: Callable[[], T | None], seconds: float = 30.0) 
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.05)
+
+
+def wait_for_builds() -> None:
+    """Wait while `make test` builds programs beside the tests: it holds a lock for as long as it does."""
+    lock = ROOT / ".tools" / "building.lock"
+    if lock.exists():
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def tool(name: str) -> Path:
+    """A program below `.tools/bin`, waited for if it is being built; fails the test when it is missing."""
+    path = ROOT / ".tools" / "bin" / name
+    if not path.exists():
+        wait_for_builds()
+    assert path.exists(), f"{path} is missing: run `make tools` (a failed build is in .tools/building.log)"
+    return path
 
 
 @dataclass
@@ -144,8 +161,7 @@ class S3Server:
 @contextmanager
 def s3_server(folder: Path) -> Iterator[S3Server]:
     """A real S3 server (versitygw) on a free port, with no bucket yet."""
-    binary = shutil.which("versitygw", path=f"{ROOT / '.tools' / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert binary, "these tests need the S3 server versitygw: run `make tools`"
+    binary = str(tool("versitygw"))
     buckets = folder / "buckets"
     buckets.mkdir(parents=True)
     with socket.socket() as probe:
