@@ -109,6 +109,10 @@ test-long: prepare tools test-truth test-harm test-services ## hours: simulation
 cluster-tools: $(KUBERNETES) ## the programs of a Kubernetes cluster: etcd, containerd (apt), API server to kubectl (Go; 10 min at first)
 	@$(call debian,$(DEBIAN_CLUSTER))
 
+.PHONY: cluster-images
+cluster-images: cluster-tools ## the images that a cluster runs, of this checkout
+	@$(BIN)/python -m tests.cluster.images
+
 .PHONY: test-cluster
 test-cluster: prepare cluster-tools tools ## run the tests that need a Kubernetes cluster, on real ones of their own
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --durations=15 --durations-min=2 $(PYTEST_FLAGS)

@@ -1,24 +1,29 @@
 """The images of the cluster: ours from the Dockerfile, a demo service's and a pause image, from no registry.
 
 What the Dockerfile starts from is made of Debian's packages (debootstrap) and this machine's Rust and Node.
-What is made stays below `.tools/images`; an image is built anew when a file that it is made of has changed.
-The images hold this machine's CA bundle: they are for tests alone.
+What is made stays in `~/.cache/sidelight/images` for every checkout; an image is built anew when a file that
+it is made of has changed. The images hold this machine's CA bundle: they are for tests alone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.cluster.programs import ROOT
 
 HERE = Path(__file__).parent
-CACHE = ROOT / ".tools" / "images"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sidelight" / "images"
+KEEP_SECONDS = 7 * 86400
+"""How long an archive of an image stays that no checkout uses."""
+
 CA = Path("/etc/ssl/certs/ca-certificates.crt")
 SUITE = "bookworm"
 PACKAGES = ("ca-certificates", "python3", "python3-venv")
@@ -48,7 +53,7 @@ def stamp(paths: Iterable[Path], *words: str) -> str:
 
 
 def buildah(*arguments: str | Path, capture: bool = False) -> str:
-    """Run buildah over a storage of our own; its output goes to `.tools/images/build.log`."""
+    """Run buildah over a storage of our own; its output goes to `build.log` beside it."""
     storage = ("--root", CACHE / "storage", "--runroot", CACHE / "run", "--storage-driver", "overlay")
     argv = [str(part) for part in ("buildah", *storage, *arguments)]
     with (CACHE / "build.log").open("ab") as output:
@@ -160,6 +165,12 @@ def pause() -> None:
 def built(names: Sequence[str] = ALL) -> list[Path]:
     """Archives of images, built where they are missing or something they are made of has changed."""
     CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _built(names)
+
+
+def _built(names: Sequence[str]) -> list[Path]:
     ignore = (ROOT / ".dockerignore").read_text().splitlines()
     context = [ROOT / line[1:] for line in ignore if line.startswith("!")]
     bottom = stamp([], SUITE, *PACKAGES, "/", *BUILD_PACKAGES)
@@ -184,11 +195,13 @@ def built(names: Sequence[str] = ALL) -> list[Path]:
             log(f"building {image}")
             make()
             for old in CACHE.glob(f"{name}-*.tar"):
-                old.unlink()
+                if time.time() - old.stat().st_atime > KEEP_SECONDS:
+                    old.unlink()
             unfinished = archive.with_suffix(".unfinished")
             unfinished.unlink(missing_ok=True)
             buildah("push", "--quiet", image, f"docker-archive:{unfinished}:{image}")
             unfinished.rename(archive)
+        os.utime(archive)
         archives.append(archive)
     return archives
 
