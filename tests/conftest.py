@@ -62,7 +62,9 @@ PROCESSES = (
     "tests/truth/",
     "tests/web/",
 )
-"""Tests that start processes. In the tier `fast`, one that is not named here fails when it starts any."""
+"""Folders and files of tests that start processes, as do tests with one of the fixtures below."""
+
+PROCESS_FIXTURES = {"clickhouse", "s3_server", "start", "start_sidecar"}
 
 QUICK_PROGRAMS = ("cargo", "git", "make")
 """Programs that a test of the tier `fast` may ask about this checkout."""
@@ -111,7 +113,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     workers are left with; among these, what needs programs that may still be built comes later.
     """
     for item in items:
-        if not item.get_closest_marker("long") and not item.nodeid.startswith((*PROCESSES, *ALONE)):
+        if not item.get_closest_marker("long") and not _starts_processes(item):
             item.add_marker(pytest.mark.fast)
     items.sort(
         key=lambda item: (
@@ -121,6 +123,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.nodeid.startswith(BUILT),
         )
     )
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    if item.nodeid.startswith((*PROCESSES, *ALONE)):
+        return True
+    parameters = getattr(item, "callspec", None)
+    on_s3 = parameters is not None and "s3" in parameters.params.values()
+    return on_s3 or not PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_configure(config: pytest.Config) -> None:
