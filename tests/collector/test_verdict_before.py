@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,9 @@ from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
 from sidelight.verdicts.conditions import parse
+from tests.collector.comparison_data import functions, shop
 from tests.collector.storing import START_NS, asked, question, stored
 from tests.collector.test_query_blocks import compacted
-from tests.collector.test_verdict import functions, shop
 
 CPU, WALL = ProfileType.CPU, ProfileType.WALL
 MINUTE = 60
@@ -196,6 +197,7 @@ def versioned(windows: Iterable[Window], second: float) -> Iterator[Window]:
         yield replace(one, labels=type(one.labels)({**one.labels, "version": version}))
 
 
+@cache
 def of_versions(ranges: int, **how: Any) -> ObjectStore:
     """A service of which the last range is of another version than all before."""
     return stored(versioned(running(ranges, **how), (ranges - 1) * RANGE))
@@ -340,13 +342,20 @@ def days(hours: int, *, last: float = 1.0) -> Iterator[Window]:
             yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
 
 
-@pytest.mark.parametrize("kind", [CPU, WALL])
-@pytest.mark.parametrize(("last", "way"), [(1.0, ("same", "unclear")), (1.6, ("more",))])
+@cache
+def by_day(hours: int, *, last: float = 1.0) -> ObjectStore:
+    return stored(days(hours, last=last))
+
+
+@pytest.mark.parametrize(
+    ("kind", "last", "way"),
+    [(CPU, 1.0, ("same", "unclear")), (CPU, 1.6, ("more",)), (WALL, 1.0, ("same", "unclear"))],
+)
 def test_an_hour_that_the_day_makes_busier_is_judged_by_what_is_beyond_that(
     kind: ProfileType, last: float, way: tuple[str, ...]
 ) -> None:
     """The fourth hour of the third day against the first of it."""
-    store = stored(days(52, last=last))
+    store = by_day(52, last=last)
     found = of_hours(store, (48, 49), (51, 52), kind=kind)
     method, rate = found["method"], found["rate"]
     assert method["earlier"] == 48
@@ -419,7 +428,7 @@ def test_a_part_of_the_stacks_is_judged_as_it_is_among_all(steady: ObjectStore) 
 
 
 def test_sides_the_other_way_round_are_expected_to_differ_the_other_way() -> None:
-    store = stored(days(52))
+    store = by_day(52)
     rise, fall = (of_hours(store, *sides) for sides in (((48, 49), (51, 52)), ((51, 52), (48, 49))))
     assert fall["method"]["expected"] == pytest.approx(1 / rise["method"]["expected"])
     assert "less by itself" in fall["sentence"]
@@ -427,7 +436,7 @@ def test_sides_the_other_way_round_are_expected_to_differ_the_other_way() -> Non
 
 def test_a_day_against_an_hour_is_judged_as_a_day_and_an_hour() -> None:
     """An hour at the top of the day lies above the mean of the day before by what the day swings."""
-    store = stored(days(55))
+    store = by_day(55)
     found = of_hours(store, (24, 48), (54, 55))
     assert found["method"]["earlier"] == 24
     assert found["method"]["expected"] == pytest.approx(math.exp(0.4), rel=0.08)

@@ -1,9 +1,12 @@
-"""Sides are cut into pods and blocks of time, and nothing is lost or counted twice by that."""
+"""Sides of a comparison: cut into pods and blocks of time without loss, and measured by the CPU clock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +17,12 @@ from sidelight.collector.query.basis import side
 from sidelight.collector.query.cells import Cuts, choose_apart, counted, cut
 from sidelight.collector.query.drawing import painted
 from sidelight.collector.query.frames import rows, weigh
+from sidelight.collector.query.picking import ALL, Pick
 from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.spreading import Rows, functions, nodes, spans
+from sidelight.collector.query.told import Verdict
+from sidelight.collector.query.verdict import verdict
 from sidelight.collector.query.windows import Question
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore
@@ -23,12 +30,14 @@ from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.sums import top
 from sidelight.stacks.tree import build, totals
 from sidelight.stacks.window import Window
+from sidelight.verdicts.conditions import parse
+from tests.collector.comparison_data import CPU, WALL, WELL, check, shop
+from tests.collector.comparison_data import functions as directions
 from tests.collector.storing import asked, question, stored, window
 from tests.collector.test_query_blocks import compacted, fleet
 from tests.collector.test_rotation import DAY_SECONDS, Collector
 
 MANY = 10**9
-WALL = ProfileType.WALL
 
 
 def cuts(store: ObjectStore, sides: Sequence[Question], most_rows: int = MANY) -> Cuts:
@@ -210,3 +219,107 @@ def test_a_subtree_ends_where_the_next_node_is_no_deeper() -> None:
     above, end = spans(np.array([0, 1, 2, 2, 1, 2, 3, 1], np.int32))
     assert above.tolist() == [0, 0, 1, 1, 0, 4, 5, 0]
     assert end.tolist() == [8, 4, 3, 4, 7, 7, 7, 8]
+
+
+TAKEN = 12.0
+"""CPU seconds of a minute of a pod; `shop` samples 14 of them, as its threads wait for a CPU meanwhile."""
+
+
+def clocked(version: str, taken: float = TAKEN, **how: Any) -> Iterator[Window]:
+    """Pods whose clock says that they took so much a minute, give or take half a per cent."""
+    luck = random.Random(f"{version} {taken}")
+    for one in shop(version, luck, **how):
+        ns = round(taken * luck.gauss(1, 0.005) * 1e9)
+        yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
+
+
+def timed(taken: float = TAKEN, **second: Any) -> ObjectStore:
+    return stored([*clocked("1"), *clocked("2", taken, **second)])
+
+
+def measured(
+    store: ObjectStore, kind: ProfileType = CPU, pick: Pick = ALL, more: str = "", **wanted: Any
+) -> Verdict:
+    sides = [question(f'{{version="{one}"{more}}}') for one in ("1", "2")]
+    return asked(
+        store,
+        lambda reading: verdict(reading, sides, kind, pick=pick, wanted=Wanted(**wanted), most=50_000),
+    )["verdict"]
+
+
+def test_threads_that_wait_for_a_cpu_take_none_of_it() -> None:
+    found = measured(timed(busy=1.4))
+    assert found["method"]["measured"] == "clock"
+    assert found["rate"]["a"] == pytest.approx(TAKEN / 60, rel=0.01)
+    assert (found["direction"], found["sampled"]["direction"]) == ("same", "more")
+    assert found["sentence"].startswith("No detectable change in CPU time")
+    assert check(found, "contention") == ("differs", "warn", "contention_differs")
+    assert found["explanation"]["share"] is None
+
+
+def test_a_change_by_the_clock_is_found_where_samples_are_too_few_and_explained_by_them() -> None:
+    found = measured(timed(1.03 * TAKEN, render=1.3))
+    assert found["direction"] == "more"
+    assert found["rate"]["relative_low"] < 0.03 < found["rate"]["relative_high"]  # type: ignore[operator]
+    assert check(found, "contention")[0] == "alike"
+    assert directions(found)["render"] == "more"
+    assert [path["names"][-1].split()[0] for path in found["explanation"]["paths"]] == ["render"]
+    assert found["explanation"]["share"] == pytest.approx(1, abs=0.3)  # of what was sampled
+
+
+def test_what_is_only_a_part_of_the_process_is_taken_from_samples() -> None:
+    main = [one for version in "12" for one in clocked(version, thread="main")]
+    other = [one for version in "12" for one in clocked(version, thread="other")]
+    store = stored(main, [replace(one, quality=replace(one.quality, target_cpu_ns=0)) for one in other])
+    assert measured(store)["method"]["measured"] == "clock"
+    assert measured(store, more=', thread=~".*"')["method"]["measured"] == "clock"
+    for part in (
+        measured(store, more=', thread="main"'),
+        measured(store, more=', thread="other"'),
+        measured(store, pick=Pick(function="render")),
+        measured(store, WALL),
+    ):
+        assert part["method"]["measured"] == "samples"
+        assert part["rate"] == part["sampled"]
+    assert check(measured(store, more=', thread="main"'), "contention")[0] == "unknown"
+
+
+def test_without_a_clock_of_every_pod_there_is_none() -> None:
+    silent = [
+        replace(one, quality=replace(one.quality, target_cpu_ns=0))
+        if one.labels["pod"] == "shop-2-3"
+        else one
+        for one in clocked("2")
+    ]
+    found = measured(stored([*clocked("1"), *silent]))
+    assert found["method"]["measured"] == "samples"
+    assert found["rate"] == found["sampled"]
+    assert check(found, "contention") == ("unknown", "ok", "contention_unknown")
+
+
+def test_the_clock_goes_on_while_ticks_fail() -> None:
+    half = replace(WELL, errors={"read": 3000})
+    found = measured(timed(quality=half))
+    assert found["rate"]["b"] == pytest.approx(found["rate"]["a"], rel=0.01)
+    assert found["sampled"]["b"] == pytest.approx(2 * found["sampled"]["a"], rel=0.05)
+
+
+def test_a_request_has_its_part_of_the_clock() -> None:
+    found = measured(timed(2 * TAKEN), requests=(1e6, 2e6))
+    assert (found["method"]["measured"], found["method"]["unit"]) == ("clock", "request")
+    assert found["direction"] == "same"
+    assert found["rate"]["a"] == pytest.approx(6 * 32 * TAKEN / 1e6, rel=0.01)
+
+
+def test_a_condition_on_cpu_time_is_by_the_clock_whatever_type_is_asked_for() -> None:
+    store, conditions = timed(busy=1.4), (parse("cpu>+3%"), parse("function:render>+10%"))
+    for kind in (CPU, WALL):
+        told = measured(store, kind, conditions=conditions)["conditions"]
+        assert [one["state"] for one in told] == ["fine", "regressed"]
+
+
+def test_compaction_keeps_the_clock() -> None:
+    store = timed(1.1 * TAKEN)
+    before, after = measured(store), measured(compacted(store))
+    assert after["rate"]["delta"] == pytest.approx(before["rate"]["delta"])
+    assert after["method"] == before["method"]

@@ -1,4 +1,4 @@
-"""Time is told per request where a Prometheus tells how many there were; what goes wrong is a warning."""
+"""CPU time per request by a Prometheus: its counts, its failures as warnings, and their metric."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,44 +28,111 @@ from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.picking import ALL
-from sidelight.collector.query.prometheus import Prometheus
+from sidelight.collector.query.prometheus import Cause, Prometheus
 from sidelight.collector.query.sides import Wanted
 from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.verdict import verdict
+from sidelight.collector.query.windows import Question
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.settings import BadSetting
 from sidelight.stacks.counts import ProfileType
+from sidelight.stacks.window import Window
+from tests.collector.alertmanagers import free_port
 from tests.collector.asking import NOW_NS
+from tests.collector.comparison_data import MINUTES, SIDES, check, shop, two
 from tests.collector.prometheuses import Server, prometheus
 from tests.collector.storing import START_NS, question, stored
-from tests.collector.test_verdict import MINUTES, SIDES, check, shop, two
 
 START = START_NS // 10**9
 QUERY = 'sum(increase(http_requests_total{app="{service}",version="{version}"}[{step}]))'
 
 
+Points = list[tuple[dict[str, str], float, float]]
+RANGES, RANGE_SECONDS = 24, 16 * 60
+SHARES = {"0": 0.9, "1": 0.95, "2": 1.15}
+"""How much of the mean load of a pod each pod of the service `unequal` has."""
+
+
+@cache
+def load_that_varies(service: str, version: str, last: float) -> tuple[list[Window], Points]:
+    """Load goes up and down by 15 % from range to range, and what a request takes does not. The last range is
+    of this version, and takes `last` times as much."""
+    luck = random.Random(9)
+    loads = [luck.gauss(1, 0.15) for _ in range(RANGES)]
+    windows, points, count = [], [], 1000.0
+    for number, load in enumerate(loads):
+        labels = {"app": service, "version": version if number == RANGES - 1 else "1"}
+        more = load * (last if number == RANGES - 1 else 1.0)
+        made = shop(
+            labels["version"],
+            luck,
+            pods=3,
+            at=number * RANGE_SECONDS,
+            minutes=16,
+            busy=more,
+            service=service,
+        )
+        windows += [
+            replace(one, quality=replace(one.quality, target_cpu_ns=round(12e9 * more))) for one in made
+        ]
+        moments = range(START + number * RANGE_SECONDS, START + (number + 1) * RANGE_SECONDS, 15)
+        points += [(labels, float(moment), count + 150 * load * at) for at, moment in enumerate(moments)]
+        count += 150 * load * len(moments)
+    return windows, [*points, (labels, float(START + RANGES * RANGE_SECONDS), count)]
+
+
+@cache
+def unequal_pods() -> tuple[list[Window], Points]:
+    """Pods of unequal load take alike per request; of one that nobody watches no request counts."""
+    windows, points = [], []
+    for version, busy in (("1", 1.0), ("2", 1.2)):
+        for one in shop(version, random.Random(version), pods=3, service="unequal"):
+            taken = round(12e9 * busy * SHARES[one.labels["pod"][-1]])
+            windows.append(replace(one, quality=replace(one.quality, target_cpu_ns=taken)))
+        for pod, share in {**SHARES, "9": 5.0}.items():
+            labels = {"app": "unequal", "version": version, "pod": f"shop-{version}-{pod}"}
+            points += [
+                (labels, float(START + at), 1000.0 + 10 * share * at)
+                for at in range(-60, MINUTES * 60 + 120, 15)
+            ]
+    return windows, points
+
+
+VARYING = {"steady": ("1", 1, 1.0, ("same", "unclear")), "grown": ("2", 6, 1.3, ("more",))}
+"""Services with load that varies: the version of the last range, how many ranges before it the other side
+lies, how many times as much it takes, and what is found."""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Version 1 serves ten requests a second, version 2 fifteen, and so does `short` for five minutes."""
+    """All series, sent at once as Prometheus takes none that are much older than its newest.
+
+    Of the shop version 1 serves ten requests a second, and version 2 and `short` fifteen, `short` for five
+    minutes.
+    """
+    points: Points = [
+        ({"app": "shop", "version": version}, float(START + at), 1000.0 + rate * at)
+        for at in range(-60, MINUTES * 60 + 120, 15)
+        for version, rate, until in (("1", 10, 10**6), ("2", 15, 10**6), ("short", 15, 300))
+        if at < until
+    ]
+    for service, (version, _, last, _) in VARYING.items():
+        points += load_that_varies(service, version, last)[1]
     with prometheus(tmp_path_factory.mktemp("prometheus")) as found:
-        for at in range(-60, MINUTES * 60 + 120, 15):
-            points = [
-                ({"app": "shop", "version": version}, START + at, 1000.0 + rate * at)
-                for version, rate, until in (("1", 10, 10**6), ("2", 15, 10**6), ("short", 15, 300))
-                if at < until
-            ]
-            found.send("http_requests", points)
+        found.send("http_requests", points + unequal_pods()[1])
         yield found
 
 
-def said(store: ObjectStore, told: Prometheus | None, **wanted: Any) -> Verdict:
+def said(
+    store: ObjectStore, told: Prometheus | None, sides: list[Question] = SIDES, **wanted: Any
+) -> Verdict:
     engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=told)
     with closing(engine):
         return asyncio.run(
             engine.ask(
                 lambda reading: verdict(
-                    reading, SIDES, ProfileType.CPU, pick=ALL, wanted=Wanted(**wanted), most=50_000
+                    reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(**wanted), most=50_000
                 )
             )
         )["verdict"]
@@ -82,47 +150,24 @@ def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server
     assert check(found, "load") == ("differs", "warn", "load_differs")
 
 
-@pytest.mark.parametrize(("last", "way"), [(1.0, ("same", "unclear")), (1.3, ("more",))])
-@pytest.mark.parametrize(("version", "apart"), [("1", 1), ("2", 6)])
+@pytest.mark.parametrize("service", VARYING)
 def test_what_requests_took_before_tells_how_far_requests_of_different_times_differ(
-    tmp_path: Path, version: str, apart: int, last: float, way: tuple[str, ...]
+    server: Server, service: str
 ) -> None:
-    """Load goes up and down by 15 % from range to range, and what a request takes does not. The last range,
-    of this version, is compared with the one that lies so far before it."""
-    ranges, seconds, luck = 24, 16 * 60, random.Random(9)
-    loads = [luck.gauss(1, 0.15) for _ in range(ranges)]
-    windows, points, count = [], [], 1000.0
-    for number, load in enumerate(loads):
-        labels = {"app": "shop", "version": version if number == ranges - 1 else "1"}
-        more = load * (last if number == ranges - 1 else 1.0)
-        windows += [
-            replace(one, quality=replace(one.quality, target_cpu_ns=round(12e9 * more)))
-            for one in shop(labels["version"], luck, pods=3, at=number * seconds, minutes=16, busy=more)
-        ]
-        moments = range(START + number * seconds, START + (number + 1) * seconds, 15)
-        points += [(labels, moment, count + 150 * load * at) for at, moment in enumerate(moments)]
-        count += 150 * load * len(moments)
-    points.append((labels, START + ranges * seconds, count))
+    version, apart, last, way = VARYING[service]
+    store = stored(load_that_varies(service, version, last)[0])
     sides = [
-        question(f'{{service="shop",version="{name}"}}', start=at * seconds, end=(at + 1) * seconds)
-        for name, at in (("1", ranges - 1 - apart), (version, ranges - 1))
+        question(
+            f'{{service="{service}",version="{name}"}}',
+            start=at * RANGE_SECONDS,
+            end=(at + 1) * RANGE_SECONDS,
+        )
+        for name, at in (("1", RANGES - 1 - apart), (version, RANGES - 1))
     ]
-    with prometheus(tmp_path / "prometheus") as server:
-        server.send("http_requests", points)
-
-        def said(query: str) -> Verdict:
-            told = Prometheus(server.url, query)
-            with closing(QueryEngine(stored(windows), QueryLimits(), prometheus=told)) as engine:
-                asked = engine.ask(
-                    lambda reading: verdict(
-                        reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(), most=50_000
-                    )
-                )
-                return asyncio.run(asked)["verdict"]
-
-        found = said(QUERY)
-        # of the sides alone, and of nothing before them
-        lately = said(f"{QUERY} and vector(time()) > {START + (ranges - 1 - apart) * seconds}")
+    found = said(store, Prometheus(server.url, QUERY), sides)
+    # of the sides alone, and of nothing before them
+    late = f"{QUERY} and vector(time()) > {START + (RANGES - 1 - apart) * RANGE_SECONDS}"
+    lately = said(store, Prometheus(server.url, late), sides)
     method, rate = found["method"], found["rate"]
     assert (method["unit"], method["load"], method["measured"]) == ("request", "foretold", "clock")
     assert method["earlier"] >= 20, "those between versions as well"
@@ -135,26 +180,11 @@ def test_what_requests_took_before_tells_how_far_requests_of_different_times_dif
 
 
 def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take_more(
-    tmp_path: Path,
+    server: Server,
 ) -> None:
-    """Pods of unequal load take alike per request; of one that nobody watches no request counts."""
-    shares = {"0": 0.9, "1": 0.95, "2": 1.15}
-    windows, points = [], []
-    for version, busy in (("1", 1.0), ("2", 1.2)):
-        for one in shop(version, random.Random(version), pods=3):
-            pod = one.labels["pod"]
-            taken = round(12e9 * busy * shares[pod[-1]])
-            windows.append(replace(one, quality=replace(one.quality, target_cpu_ns=taken)))
-        for pod, share in {**shares, "9": 5.0}.items():
-            labels = {"app": "shop", "version": version, "pod": f"shop-{version}-{pod}"}
-            points += [
-                (labels, START + at, 1000.0 + 10 * share * at) for at in range(-60, MINUTES * 60 + 120, 15)
-            ]
-    store = stored(windows)
-    with prometheus(tmp_path / "prometheus") as server:
-        server.send("http_requests", points)
-        query = QUERY.replace("sum(", "sum by (pod) (")
-        by_pod, together = (said(store, Prometheus(server.url, one)) for one in (query, QUERY))
+    store = stored(unequal_pods()[0])
+    each = QUERY.replace("sum(", "sum by (pod) (")
+    by_pod, together = (said(store, Prometheus(server.url, one)) for one in (each, QUERY))
     assert by_pod["rate"]["a"] == pytest.approx(12.0 / 600, rel=0.02)
     assert by_pod["rate"]["relative"] == pytest.approx(0.2, abs=0.01)
     assert by_pod["direction"] == "more"
@@ -194,18 +224,8 @@ def test_a_query_that_tells_nothing_is_a_warning_that_says_so(server: Server, qu
 
 
 def test_a_side_of_several_versions_has_no_number_where_the_query_takes_one(server: Server) -> None:
-    own = random.Random(3)
-    store = stored([*shop("1", own), *shop("2", own, busy=1.5)])
-    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=Prometheus(server.url, QUERY))
     sides = [question('{version=~"1|2"}'), question('{version="2"}')]
-    with closing(engine):
-        found = asyncio.run(
-            engine.ask(
-                lambda reading: verdict(
-                    reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(), most=50_000
-                )
-            )
-        )["verdict"]
+    found = said(two(busy=1.5), Prometheus(server.url, QUERY), sides)
     load = next(one for one in found["checks"] if one["name"] == "load")
     assert "A has 2 values of version, and the query takes one" in load["text"]
 
@@ -215,15 +235,7 @@ def test_labels_of_any_kind_are_values_of_the_query_and_nothing_else(server: Ser
     own = random.Random(3)
     store = stored([*shop(hostile, own), *shop("2", own)])
     sides = [question('{version!="2"}'), question('{version="2"}')]
-    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=Prometheus(server.url, QUERY))
-    with closing(engine):
-        found = asyncio.run(
-            engine.ask(
-                lambda reading: verdict(
-                    reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(), most=50_000
-                )
-            )
-        )["verdict"]
+    found = said(store, Prometheus(server.url, QUERY), sides)
     load = next(one for one in found["checks"] if one["name"] == "load")
     assert "the query tells of no requests of A" in load["text"]
 
@@ -339,3 +351,62 @@ def test_the_settings_make_it(tmp_path: Path) -> None:
     made = main.prometheus(settings, Metrics())
     assert made == Prometheus("https://p:9090/x", QUERY, 2, "s3cret")
     assert main.prometheus(Settings(store="given"), Metrics()) is None
+
+
+def counted(
+    url: str, query: str = QUERY, sides: list[Question] = SIDES, seconds: float = 5.0
+) -> tuple[Verdict, dict[str, float]]:
+    """A comparison with the settings of a collector, and the errors that its metrics count by cause."""
+    metrics = Metrics()
+    settings = Settings(
+        store="given", prometheus_url=url, prometheus_requests=query, prometheus_timeout_seconds=seconds
+    )
+    found = said(two(), main.prometheus(settings, metrics), sides)
+    name = "sidelight_prometheus_errors_total"
+    causes = {each: metrics.registry.get_sample_value(name, {"cause": each}) or 0.0 for each in Cause}
+    assert name.encode() in metrics.text()
+    return found, {each: count for each, count in causes.items() if count}
+
+
+def test_what_is_told_is_no_error(server: Server) -> None:
+    found, causes = counted(server.url)
+    assert found["method"]["unit"] == "request"
+    assert causes == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "cause"),
+    [
+        ("sum(increase(http_requests_total[{step}])", Cause.REFUSED),
+        ("sum(increase(nothing[{step}]))", Cause.EMPTY),
+        ("sum_over_time(vector(0)[{step}:])", Cause.EMPTY),
+    ],
+)
+def test_a_query_that_tells_nothing_is_counted(server: Server, query: str, cause: Cause) -> None:
+    found, causes = counted(server.url, query)
+    assert found["method"]["unit"] == "pod-second"
+    assert causes == {cause: 1}
+
+
+def test_a_side_of_several_values_is_not_asked_for_and_counted(server: Server) -> None:
+    sides = [question('{version=~"1|2"}'), question('{version="2"}')]
+    assert counted(server.url, sides=sides)[1] == {Cause.AMBIGUOUS: 1}
+
+
+def test_a_prometheus_that_is_not_there_or_is_silent_is_counted() -> None:
+    assert counted(f"http://127.0.0.1:{free_port()}")[1] == {Cause.UNREACHABLE: 1}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert counted(f"http://127.0.0.1:{port}", seconds=0.2)[1] == {Cause.TIMEOUT: 1}
+
+
+def test_what_is_no_prometheus_is_counted() -> None:
+    with answering(200, b"<html>", []) as address:
+        assert counted(f"http://{address}")[1] == {Cause.WRONG: 1}
+    with answering(503, b"", []) as address:
+        assert counted(f"http://{address}")[1] == {Cause.REFUSED: 1}
+
+
+def test_every_cause_is_there_before_it_happens() -> None:
+    text = Metrics().text().decode()
+    assert all(f'sidelight_prometheus_errors_total{{cause="{cause}"}} 0.0' in text for cause in Cause)

@@ -1,120 +1,35 @@
-"""Verdicts on real stores, over sides whose differences were planted."""
+"""Comparisons of two sides: what they find of planted differences, and how the API asks for them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from sidelight.collector.query.flame import Flame, flame
+from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.picking import ALL, Pick
 from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.verdict import Verdict, VerdictAnswer, verdict
+from sidelight.collector.query.verdict import verdict
 from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Quality, Window
 from sidelight.verdicts.conditions import parse
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.asking import get, refused, serving
+from tests.collector.comparison_data import (
+    CPU,
+    WALL,
+    WELL,
+    built,
+    check,
+    drawn,
+    functions,
+    judged,
+    said,
+    shop,
+    two,
+)
+from tests.collector.storing import START_NS, asked, question, stored, window
 from tests.collector.test_query_blocks import compacted
 from tests.collector.test_rotation import Collector
-
-CPU, WALL, GIL = ProfileType.CPU, ProfileType.WALL, ProfileType.GIL
-WELL = Quality(attempts=6000, samples=6000, mode="gil", sampler="sidelight", reader="own", python="3.11.7")
-MINUTES = 32
-
-
-def shop(
-    version: str,
-    luck: random.Random,
-    *,
-    pods: int = 6,
-    at: float = 0,
-    render: float = 1.0,
-    busy: float = 1.0,
-    deeper: int = 0,
-    minutes: int = MINUTES,
-    step: float = 60,
-    quality: Quality = WELL,
-    name: str = "render",
-    **labels: str,
-) -> Iterator[Window]:
-    """A service whose pods and minutes differ by some per cent; `render` and `busy` are factors of times."""
-    frames = "".join(f"step{depth} (deep.py:1);" for depth in range(deeper))
-    for pod in range(pods):
-        speed = luck.gauss(busy, 0.01)
-        for minute in range(minutes):
-            load = speed * luck.gauss(1, 0.02)
-            parse_, rendered, other = (
-                round(count * load + luck.gauss(0, count**0.5)) for count in (600, 300 * render, 500)
-            )
-            text = (
-                f"main (a.py:1);handle (a.py:5);parse (p.py:3) {parse_} | "
-                f"main (a.py:1);handle (a.py:5);{frames}{name} (r.py:9) {rendered} | "
-                f"main (a.py:1);other (o.py:1) {other} | "
-                f"main (a.py:1);poll (p.py:1);[idle] {6000 - parse_ - rendered - other}"
-            )
-            yield window(
-                text,
-                version=version,
-                pod=f"shop-{version}-{pod}",
-                at=at + minute * step,
-                seconds=60,
-                quality=quality,
-                **labels,
-            )
-
-
-def two(luck: int = 7, **second: Any) -> ObjectStore:
-    """Version 1, and version 2 that differs so, watched at the same time."""
-    own = random.Random(luck)
-    return stored([*shop("1", own), *shop("2", own, **second)])
-
-
-SIDES = [question(f'{{version="{one}"}}') for one in ("1", "2")]
-
-
-def judged(store: ObjectStore, kind: ProfileType = CPU, pick: Pick = ALL, **wanted: Any) -> VerdictAnswer:
-    return asked(
-        store,
-        lambda reading: verdict(reading, SIDES, kind, pick=pick, wanted=Wanted(**wanted), most=50_000),
-    )
-
-
-def said(store: ObjectStore, kind: ProfileType = CPU, **wanted: Any) -> Verdict:
-    return judged(store, kind, **wanted)["verdict"]
-
-
-def drawn(store: ObjectStore, *, lines: bool = False, states: bool = False) -> Flame:
-    return asked(
-        store,
-        lambda reading: flame(
-            reading,
-            SIDES,
-            CPU,
-            lines=lines,
-            nodes=None,
-            most=50_000,
-            states=states,
-            wanted=Wanted(),
-        ),
-    )
-
-
-def functions(found: Verdict) -> dict[str, str]:
-    """The direction of each function's total."""
-    of = found["functions"]
-    return dict(zip(of["function"], of["total"]["direction"], strict=True))
-
-
-def check(found: Verdict, name: str) -> tuple[str, str, str]:
-    one = next(one for one in found["checks"] if one["name"] == name)
-    assert one["text"]
-    assert one["hint"] or one["severity"] == "ok"
-    return one["state"], one["severity"], one["reason"]
 
 
 def test_a_function_that_takes_more_is_found_and_the_others_are_not() -> None:
@@ -366,13 +281,13 @@ def test_what_is_kept_by_the_hour_is_compared_and_said_to_be() -> None:
 
 
 def test_a_verdict_is_the_same_before_and_after_compaction() -> None:
-    store = two(render=1.3)
+    store = built(render=1.3)
     before = said(store)
     assert said(compacted(store)) == before
 
 
 def test_beyond_so_many_rows_hours_are_read_instead_of_windows() -> None:
-    store = compacted(two(render=1.3))
+    store = compacted(built(render=1.3))
     windows, hours = judged(store), judged(store, most_rows=100)
     assert "hour" in [one["resolution"] for one in hours["basis"]["resolutions"]]
     assert [one["resolution"] for one in windows["basis"]["resolutions"]] == ["window"]
@@ -383,3 +298,145 @@ def test_names_of_any_kind_come_back_as_they_are() -> None:
     hostile = "<b>%3B&\u202e"
     found = said(two(name=hostile, render=1.5))
     assert hostile.replace("%3B", ";") in functions(found)
+
+
+ASKED = {"query": '{service="shop"}', "baseline": 'version="1"', "comparison": 'version="2"', "type": "cpu"}
+
+
+async def test_a_comparison_carries_the_verdict_that_is_asked_for_alone() -> None:
+    async with serving(two(render=1.3)) as client:
+        comparison, alone = await get(client, "compare", **ASKED), await get(client, "verdict", **ASKED)
+        assert comparison["verdict"] == alone["verdict"]
+        assert len(comparison["changed"]) == len(comparison["level"])
+        assert sum(comparison["changed"]) > 0
+        assert alone["basis"] == comparison["basis"]
+        fields = set(alone["sides"][0])
+        assert [{name: side[name] for name in fields} for side in comparison["sides"]] == alone["sides"]
+
+
+async def test_without_a_verdict_a_comparison_is_its_tree_alone() -> None:
+    async with serving(two()) as client:
+        whole = await get(client, "compare", **ASKED)
+        bare = await get(client, "compare", **ASKED, verdict="0")
+        assert set(whole) - set(bare) == {"verdict", "changed"}
+        assert {name: whole[name] for name in bare} == bare
+
+
+async def test_what_is_asked_of_a_verdict_is_told_in_its_method() -> None:
+    async with serving(two()) as client:
+        asked = {"detect": "0.02", "alpha": "0.01", "look": "2", "limit": "2"}
+        found = (await get(client, "verdict", **ASKED, **asked))["verdict"]
+        method = found["method"]
+        assert (method["detect"], method["alpha"], method["look"]) == (0.02, 0.01, 2)
+        assert method["level"] == pytest.approx(0.01 / 6)
+        assert len(found["functions"]["function"]) == 2
+        assert found["functions_in_all"] == 5
+
+
+async def test_conditions_come_as_often_as_they_are_given() -> None:
+    async with serving(two(render=1.3)) as client:
+        parameters = [*ASKED.items(), ("conditions", "cpu>+3%"), ("conditions", "self:(?i)RENDER>+1%")]
+        async with client.get("/api/v1/verdict", params=parameters) as response:
+            assert response.status == 200, await response.text()
+            told = (await response.json())["verdict"]["conditions"]
+        assert [(one["condition"], one["state"]) for one in told] == [
+            ("cpu>+3%", "regressed"),
+            ("self:(?i)RENDER>+1%", "regressed"),
+        ]
+
+
+REFUSED = [
+    ("conditions", "cpu"),
+    ("conditions", "cpu>+3"),
+    ("conditions", "function:(>+1%"),
+    ("conditions", "function:(?=a)b>+1%"),
+    ("conditions", "function:" + "a" * 1024 + ">+1%"),
+    ("detect", "0"),
+    ("detect", "5%"),
+    ("detect", "nan"),
+    ("detect", "1e3"),
+    ("alpha", "0.6"),
+    ("alpha", "-0.1"),
+    ("look", "0"),
+    ("look", "1.5"),
+    ("limit", "0"),
+    ("coverage", "2"),
+    ("load", "same"),
+    ("baseline_requests", "many"),
+    ("verdict", "yes"),
+]
+
+
+async def test_parameters_that_cannot_be_read_are_refused() -> None:
+    async with serving(two()) as client:
+        for parameter, value in REFUSED:
+            other = {"comparison_requests": "5"} if parameter == "baseline_requests" else {}
+            given = {**ASKED, **other, parameter: value}
+            status, body = await refused(client, "compare", **given)
+            assert (status, body["error"]) == (400, "bad_parameter"), (parameter, value)
+            if parameter != "verdict":
+                assert await refused(client, "verdict", **given) == (status, body), (parameter, value)
+
+
+async def test_patterns_that_take_too_long_to_read_are_refused() -> None:
+    many = [("conditions", rf"function:(\pL{{1,{50 + at}}}){{9}}>+1%") for at in range(40)]
+    async with (
+        serving(two()) as client,
+        client.get("/api/v1/verdict", params=[*ASKED.items(), *many]) as response,
+    ):
+        body = await response.json()
+        assert (response.status, body["error"]) == (400, "bad_parameter")
+
+
+async def test_other_parameters_are_still_given_once_and_one_side_has_no_verdict() -> None:
+    async with serving(two()) as client:
+        twice = [*ASKED.items(), ("look", "1"), ("look", "2")]
+        async with client.get("/api/v1/verdict", params=twice) as response:
+            assert response.status == 400
+        for path in ("flamegraph", "top", "depth"):
+            status, body = await refused(client, path, query='{service="shop"}', conditions="cpu>+3%")
+            assert (status, body["error"]) == (400, "bad_parameter")
+
+
+async def test_requests_of_one_side_alone_are_no_rates_and_said_to_be_missing() -> None:
+    async with serving(two()) as client:
+        found = (await get(client, "verdict", **ASKED, baseline_requests="100"))["verdict"]
+        load = next(one for one in found["checks"] if one["name"] == "load")
+        assert found["method"]["unit"] == "pod-second"
+        assert (load["severity"], load["reason"]) == ("warn", "load_unknown")
+        assert "comparison_requests is not given" in load["text"]
+
+
+async def test_load_is_said_to_be_alike_by_a_word() -> None:
+    halves = {"baseline_until": str(START_NS // 10**9 + 900), "comparison_from": str(START_NS // 10**9 + 900)}
+    async with serving(two()) as client:
+        for load, known in (("", "unknown"), ("before", "unknown"), ("alike", "alike")):
+            given = {**ASKED, **halves, **({"load": load} if load else {})}
+            for path in ("verdict", "compare"):
+                assert (await get(client, path, **given))["verdict"]["method"]["load"] == known
+        for form in ("csv", "html"):
+            asked_for = {**ASKED, **halves, "load": "same", "format": form}
+            status, _ = await refused(client, "export/compare", **asked_for)
+            assert status == 400
+
+
+async def test_no_more_is_tested_than_the_limit_allows() -> None:
+    async with serving(two(render=1.3), QueryLimits(max_verdict_tests=2)) as client:
+        found = (await get(client, "verdict", **ASKED))["verdict"]
+        assert len(found["functions"]["function"]) == 2
+        assert found["functions_in_all"] == 5
+    with pytest.raises(ValueError, match="max_verdict_rows must be at least 1"):
+        QueryLimits(max_verdict_rows=0)
+    with pytest.raises(ValueError, match="max_verdict_ranges must not be negative"):
+        QueryLimits(max_verdict_ranges=-1)
+    assert QueryLimits(max_verdict_ranges=0).max_verdict_ranges == 0
+
+
+async def test_equal_questions_have_equal_answers() -> None:
+    own = random.Random(9)
+    made = [*shop("1", own), *shop("2", own, render=1.1, deeper=2)]
+    bodies = []
+    for _ in range(2):
+        async with serving(stored(made)) as client:
+            bodies.append(await get(client, "compare", **ASKED))
+    assert bodies[0] == bodies[1]
