@@ -239,16 +239,15 @@ def test_two_recordings_are_compared_as_the_page_says(bin_folder: Path) -> None:
     work.mkdir()
     (work / "bench.py").write_text(
         "import json, time\n"
-        "until = time.monotonic() + 3\n"
         "text = json.dumps(list(range(3000)))\n"
-        "while time.monotonic() < until:\n"
+        "while time.process_time() < 0.8:\n"
         "    json.loads(text)\n"
     )
     section = PAGE.partition("## Two recordings")[2]
     commands = [line.strip() for line in section.splitlines() if line.startswith("    sidelight ")]
     assert len(commands) == 3
     for command in commands[:2]:
-        recorded = shell(command.replace("--seconds 60", "--seconds 2"), bin_folder)
+        recorded = shell(command.replace("--seconds 60", ""), bin_folder)
         assert recorded.returncode == 0, recorded.stderr
     done = shell(commands[2], bin_folder)
     assert done.returncode in (Code.FINE, Code.REGRESSED, Code.UNCLEAR), done.stderr

@@ -29,6 +29,39 @@ def held(found: list[bool]) -> float:
     return sum(found) / len(found)
 
 
+def test_shares_have_the_interval_of_two_proportions() -> None:
+    """80 and 120 of 400: Wald's interval and test of a difference of proportions, computed by hand."""
+    found = effect(share(80, 400), share(120, 400), LEVEL)
+    error = (0.2 * 0.8 / 400 + 0.3 * 0.7 / 400) ** 0.5  # 0.030414
+    assert (found["low"], found["high"]) == pytest.approx((0.1 - 1.959964 * error, 0.1 + 1.959964 * error))
+    assert found["p"] == pytest.approx(0.001009, rel=1e-3)  # z = 3.28798
+    assert found["direction"] == "more"
+
+
+def test_rates_have_the_interval_of_a_ratio_of_poisson_counts() -> None:
+    """200 and 250 samples in 10 s: the logarithm of the ratio has the variance 1/200 + 1/250."""
+    found = effect(rate(200, 10), rate(250, 10), LEVEL)
+    assert (found["a"], found["b"], found["relative"]) == pytest.approx((20, 25, 0.25))
+    assert found["relative_low"] == pytest.approx(0.037906, abs=1e-5)  # 1.25 exp(-1.959964 * 0.094868) - 1
+    assert found["relative_high"] == pytest.approx(0.505431, abs=1e-5)
+    assert (found["low"], found["high"]) == pytest.approx((5 - 4.157719, 5 + 4.157719), abs=1e-5)
+
+
+def test_the_detectable_change_is_found_with_a_power_of_80_percent() -> None:
+    """Of normal estimates: (1.959964 + 0.841621) standard errors of two shares of 20 % in 1,000."""
+    found = effect(share(200, 1000), share(200, 1000), LEVEL)
+    error = (2 * 0.2 * 0.8 / 1000) ** 0.5
+    assert found["detectable"] == pytest.approx((1.959964 + 0.841621) * error / 0.2, rel=1e-6)
+
+
+def test_a_quantile_has_the_standard_error_of_its_rank() -> None:
+    """Of the values 1 to 100 the 50th: ranks 50 - 5 and 50 + 5, half of which apart is 5."""
+    found = quantile(dict.fromkeys(range(1, 101), 1), 0.5)
+    assert (found.value, found.variance) == (50, 25)
+    assert quantile({7: 400}, 0.95).variance == 0
+
+
+@pytest.mark.long
 def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
     luck = random.Random(7)
     inside, outside = [], []
@@ -41,6 +74,7 @@ def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
     assert held(outside) <= 0.06
 
 
+@pytest.mark.long
 def test_intervals_of_rates_hold_the_true_ratio_as_often_as_they_say() -> None:
     luck = random.Random(8)
     inside = []
@@ -59,6 +93,7 @@ def _arrivals(luck: random.Random, mean: float) -> int:
     return came
 
 
+@pytest.mark.long
 def test_a_change_as_large_as_the_detectable_one_is_found_four_times_of_five() -> None:
     luck = random.Random(9)
     whole, part = 1000, 0.2
@@ -70,6 +105,7 @@ def test_a_change_as_large_as_the_detectable_one_is_found_four_times_of_five() -
     assert 0.72 <= held(found) <= 0.88
 
 
+@pytest.mark.long
 def test_intervals_of_quantiles_hold_the_truth() -> None:
     luck = random.Random(10)
     inside = []

@@ -22,19 +22,17 @@ from sidelight.stacks.folded import Stack, parse_folded
 from sidelight.stacks.frames import escape
 from sidelight.stacks.speedscope import Lane, write_lanes, write_speedscope
 from tests.compare.running import compare
-from tests.compare.shipping import NEW, OLD, ship
-from tests.running import ROOT, collector, sidelight
+from tests.running import ROOT, sidelight
 
 CPU, WALL = ProfileType.CPU, ProfileType.WALL
 STATES = ("[idle]", "[gil]")
 BUSY = """
-import json, sys, time
+import json, time
 def work(n):
     return sum(range(n))
 def loads():
     return json.loads("[" + "1," * 5000 + "1]")
-end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
+while time.process_time() < 1.2:  # CPU seconds, so that a busy machine changes no count
     work(20000)
     loads()
 """
@@ -197,55 +195,31 @@ def test_a_packed_one_and_folded_text_can_be_compared(tmp_path: Path) -> None:
     assert "3 samples" in done.stdout
 
 
-def test_an_export_of_a_collector_is_the_same_in_both_formats(tmp_path: Path) -> None:
-    with collector(tmp_path, str(tmp_path / "store")) as served:
-        ship(served.url, "1", OLD, pods=2, minutes=range(1, 6))
-        ship(served.url, "2", NEW, pods=2, minutes=range(1, 6))
-        for version in "12":
-            for format_, end in (("folded", "folded"), ("speedscope", "speedscope.json")):
-                selector = f'{{service="shop", version="{version}"}}'
-                asked = ("--collector", served.url, "--format", format_, "--type", "cpu")
-                argv = sidelight("export", selector, *asked)
-                done = subprocess.run(argv, capture_output=True, timeout=120, check=True)
-                (tmp_path / f"{version}.{end}").write_bytes(done.stdout)
-    pairs = [
-        [str(tmp_path / f"{version}.{end}") for version in "12"] for end in ("folded", "speedscope.json")
-    ]
-    condition = ("--fail-on", "function:json_loads>+20%", "--json", "-")
-    told = [compare(*pair, *condition) for pair in pairs]
-    assert [one.returncode for one in told] == [1, 1]
-    in_text, in_json = (json.loads(one.stdout) for one in told)
-    assert in_text["rows"] == in_json["rows"]
-    assert [side["samples"] for side in in_text["sides"]] == [side["samples"] for side in in_json["sides"]]
-
-
 def test_real_recordings_of_sidelight_and_of_py_spy_are_read(tmp_path: Path) -> None:
     program = tmp_path / "busy.py"
     program.write_text(BUSY)
-    own = [str(tmp_path / f"own-{at}.speedscope.json") for at in range(2)]
-    for file in own:
-        argv = sidelight("record", "--seconds", "2", "-o", file, "--", sys.executable, str(program), "3")
-        subprocess.run(argv, check=True, capture_output=True, timeout=120)
+    own, other = str(tmp_path / "own.speedscope.json"), str(tmp_path / "py-spy.json")
+    argv = sidelight("record", "-o", own, "--", sys.executable, str(program))
+    subprocess.run(argv, check=True, capture_output=True, timeout=120)
     py_spy = Path(sys.executable).with_name("py-spy")
-    others = [str(tmp_path / f"py-spy-{at}.json") for at in range(2)]
-    for file in others:
-        argv = [str(py_spy), "record", "-d", "2", "-r", "100", "-f", "speedscope", "-o", file]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [*argv, "--", sys.executable, str(program), "3"]
-        subprocess.run(command, check=True, capture_output=True, timeout=120, env=environment)
-        profiles = json.loads(Path(file).read_text())["profiles"]
-        # as a program starts py-spy may see a thread that has no frame yet
-        entries = sum(bool(sample) for one in profiles for sample in one["samples"])
-        found = recording(Path(file), CPU)
-        assert sum(counts.wall for counts in found.values()) == entries
-    for pair in (own, others):
-        done = compare(*pair, "--fail-on", "self:work>+1000%", "--limit", "10000", "--json", "-")
-        assert done.returncode in (0, 2), done.stderr
-        told = json.loads(done.stdout)
-        assert all(50 < side["samples"] < 450 for side in told["sides"])
-        rows = {row["function"]: row for row in told["rows"]}
-        assert rows["work"]["total"]["a"] > 0.2
-        assert rows["work"]["file"].endswith("busy.py")
+    argv = [str(py_spy), "record", "-r", "100", "-f", "speedscope", "-o", other]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*argv, "--", sys.executable, str(program)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120, env=environment)
+    profiles = json.loads(Path(other).read_text())["profiles"]
+    # as a program starts py-spy may see a thread that has no frame yet
+    entries = sum(bool(sample) for one in profiles for sample in one["samples"])
+    found = recording(Path(other), CPU)
+    assert sum(counts.wall for counts in found.values()) == entries
+    done = compare(own, other, "--fail-on", "self:work>+1000%", "--limit", "10000", "--json", "-")
+    assert done.returncode in (0, 2), done.stderr
+    told = json.loads(done.stdout)
+    assert told["sides"][0]["samples"] > 0
+    assert told["sides"][1]["samples"] == entries
+    # each names the file in its own way
+    mine = [row["total"] for row in told["rows"] if row["file"].endswith("busy.py")]
+    assert max(total["a"] for total in mine) > 0.2
+    assert max(total["b"] for total in mine) > 0.2
 
 
 def test_parsing_agrees_with_folded_text() -> None:
