@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -91,6 +91,7 @@ def test_the_same_samples_on_both_sides_are_no_change() -> None:
         assert found.most == (int(np.flatnonzero(a.sum((1, 2)))[-1]) + 1,) * 2
 
 
+@pytest.mark.long
 def test_what_pods_differ_by_is_not_called_a_change() -> None:
     depth, luck = np.arange(1, 61), np.random.default_rng(17)
     changed = np.zeros(4)
@@ -126,6 +127,7 @@ def test_one_depth_alone_is_certain() -> None:
     assert (found.gap.low, found.gap.high) == (0, 0)
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.integers(2, 30), st.sampled_from([1, 2, 6]))
 def test_intervals_hold_what_they_are_of_and_p_says_whether_0_is_in_them(
     seed: int, count: int, pods: int

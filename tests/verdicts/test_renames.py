@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -235,12 +235,14 @@ def stacks(draw: st.DrawFn) -> list[Row]:
     return [(stack, count, count * 10_000_000) for stack, count in found]
 
 
+@settings(max_examples=40)
 @given(stacks())
 def test_sides_with_the_same_functions_have_no_renames(side: list[Row]) -> None:
     text = " | ".join(f"{';'.join(frames)} {samples}" for frames, samples, _ in side)
     assert matched(text, text) == []
 
 
+@settings(max_examples=40)
 @given(stacks(), stacks())
 def test_each_function_is_matched_once_and_only_if_it_is_gone_and_new(one: list[Row], two: list[Row]) -> None:
     texts = [
@@ -259,6 +261,7 @@ def test_each_function_is_matched_once_and_only_if_it_is_gone_and_new(one: list[
     }
 
 
+@settings(max_examples=40)
 @given(stacks(), st.permutations(["p", "q"]))
 def test_joining_keeps_every_sample_and_the_order_of_names(side: list[Row], pair: list[str]) -> None:
     tree: Stacks = build([folded(side)])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.stacks.changes import Direction
-from sidelight.verdicts.cells import Load, design
+from sidelight.verdicts.cells import ROOM, Load, design
 from sidelight.verdicts.lacking import more
 from sidelight.verdicts.residuals import AT_ONCE
 from sidelight.verdicts.spread import agreement, effects, judged
@@ -39,6 +39,32 @@ def test_the_order_of_pods_does_not_matter(seed: int, count: int, how: dict[str,
     a, b = pods(seed, count), pods(seed + 1, count + 1)
     turned = judge(a[:, ::-1], np.roll(b, 1, axis=1), **how)[1]
     assert turned.p == pytest.approx(judge(a, b, **how)[1].p, rel=1e-6)
+
+
+def test_pods_that_never_vary_in_time_are_judged_by_students_t() -> None:
+    """Two samples of four pods; by hand: the mean of both variances times (1/4 + 1/4), with 6 degrees."""
+    a, b = (
+        np.repeat(60 * np.array(rates)[None, :, None], 16, axis=2)
+        for rates in ((0.9, 1.0, 1.1, 1.2), (1.3, 1.5, 1.1, 1.7))
+    )
+    found = judge(a, b, same_time=True)[1]
+    assert (found.a[0], found.b[0], found.delta[0], found.df[0]) == pytest.approx((1.05, 1.4, 0.35, 6))
+    assert found.variance[0] == pytest.approx((0.05 / 3 + 0.2 / 3) / 2 * (1 / 4 + 1 / 4))
+    half = 2.612242 * sqrt(0.0208333)  # the 98 % point of 6 degrees: 4 % of the level is the test's
+    assert (found.low[0], found.high[0]) == pytest.approx((0.35 - half, 0.35 + half), abs=1e-5)
+    assert found.p[0] == pytest.approx(0.0515206 / ROOM, abs=1e-5)  # t = 2.424871
+
+
+@settings(max_examples=25)
+@given(SEEDS, PODS, PODS, PAIRED)
+def test_swapped_sides_have_the_opposite_interval(
+    seed: int, few: int, many: int, how: dict[str, bool]
+) -> None:
+    a, b = pods(seed, few), pods(seed + 1, many)
+    one, other = judge(a, b, **how)[1], judge(b, a, **how)[1]
+    assert other.delta == pytest.approx(-one.delta)
+    assert other.p == pytest.approx(one.p, rel=1e-6)
+    assert (other.low[0], other.high[0]) == pytest.approx((-one.high[0], -one.low[0]), rel=1e-6)
 
 
 @pytest.mark.parametrize("count", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 2 * AT_ONCE + 1])
@@ -191,6 +217,7 @@ def test_load_that_is_said_to_be_alike_leaves_what_passes_by_luck() -> None:
     assert judge(a, b, load=Load.ALIKE, same_time=True)[0].load is Load.SHARED
 
 
+@pytest.mark.long
 def test_equal_sides_under_a_load_that_is_alike_are_told_apart_no_more_often_than_the_level_says() -> None:
     luck, trials = np.random.default_rng(3), 2000
     a, b = (
@@ -244,6 +271,7 @@ def _equal(seed: int, trials: int, count: int) -> tuple[F64, F64]:
     return pods(seed, count, quantities=trials), pods(seed + 1, count, quantities=trials)
 
 
+@pytest.mark.long
 def test_equal_pods_are_told_apart_no_more_often_than_the_level_says() -> None:
     trials = 4000
     a, b = _equal(7, trials, 5)
@@ -254,6 +282,7 @@ def test_equal_pods_are_told_apart_no_more_often_than_the_level_says() -> None:
     assert share >= 0.02
 
 
+@pytest.mark.long
 def test_intervals_hold_a_change_that_was_planted() -> None:
     trials = 4000
     a, b = _equal(9, trials, 6)
@@ -262,6 +291,7 @@ def test_intervals_hold_a_change_that_was_planted() -> None:
     assert 0.93 - 4 * sqrt(0.95 * 0.05 / trials) <= held <= 0.98
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
 @pytest.mark.parametrize("count", [2, 4])
 def test_intervals_of_few_pods_hold_the_truth_whether_or_not_pods_differ(count: int, spread: float) -> None:
@@ -272,6 +302,7 @@ def test_intervals_of_few_pods_hold_the_truth_whether_or_not_pods_differ(count: 
     assert 0.945 <= held <= 0.975
 
 
+@pytest.mark.long
 def test_a_change_as_large_as_is_called_detectable_is_found_in_four_of_five() -> None:
     trials = 6000
     for count in (2, 4, 8):
@@ -293,6 +324,7 @@ def test_load_that_both_sides_had_cancels_where_one_of_them_takes_more(
     assert together.p[0] < 0.05 < apart.p[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.0, 0.01, 0.03])
 def test_pods_that_happen_to_lie_near_each_other_make_no_surer_findings(spread: float) -> None:
     trials, level = 20_000, 0.0025
