@@ -37,6 +37,7 @@ def swarmed(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return run(SMALL, tmp_path_factory.mktemp("swarm"), say=lambda _: None)
 
 
+@pytest.mark.long
 def test_every_window_is_acknowledged_and_stored_exactly_once(swarmed: Outcome) -> None:
     shipped = swarmed.shipped
     assert len(shipped) == 300 * 3
@@ -44,17 +45,20 @@ def test_every_window_is_acknowledged_and_stored_exactly_once(swarmed: Outcome) 
     assert swarmed.proof.acknowledged == swarmed.proof.stored == len(shipped)
 
 
+@pytest.mark.long
 def test_answers_were_lost_and_windows_sent_again_to_any_collector(swarmed: Outcome) -> None:
     assert sum(result.answers["unreachable its answer was lost"] for result in swarmed.results) > 0
     assert any(one.sent > 1 for one in swarmed.shipped)
     assert swarmed.metrics["sidelight_windows_accepted_total"] >= len(swarmed.shipped)
 
 
+@pytest.mark.long
 def test_compaction_ran_meanwhile(swarmed: Outcome) -> None:
     assert swarmed.metrics["sidelight_compacted_windows_total"] > 0
     assert swarmed.metrics["sidelight_compaction_errors_total"] == 0
 
 
+@pytest.mark.long
 def test_the_api_counts_what_was_sent(swarmed: Outcome) -> None:
     assert swarmed.services["basis"]["windows"] == len(swarmed.shipped)
     assert sum(one["samples"] for one in swarmed.services["services"]) == swarmed.proof.samples

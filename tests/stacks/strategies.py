@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from sidelight.stacks.counts import ZERO, Counts
@@ -12,6 +13,8 @@ from sidelight.stacks.profile import Profile
 from sidelight.stacks.window import Quality, Window
 
 PERIOD_NS = 10_000_000
+FEWER = settings(max_examples=30)
+"""For laws of whole profiles and windows, which take long to draw."""
 HOSTILE = [
     "a;b",
     "x\ny",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sidelight.stacks.folded import Stack, split
 from sidelight.stacks.frames import Frame, unescape
 from sidelight.stacks.speedscope import Lane, write_lanes
-from tests.stacks.strategies import deep, stacks
+from tests.stacks.strategies import FEWER, deep, stacks
 from tests.stacks.test_sums import SAMPLED
 
 PERIOD = 10
@@ -30,6 +30,7 @@ def written(*some: Lane) -> dict[str, Any]:
     return document
 
 
+@FEWER
 @given(lanes)
 def test_every_lane_is_as_long_as_the_recording_and_in_order(some: list[Lane]) -> None:
     document = written(*some)

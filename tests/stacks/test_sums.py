@@ -14,11 +14,12 @@ from sidelight.stacks.profile import EMPTY, Profile, compare, merge, tree
 from sidelight.stacks.speedscope import write_speedscope
 from sidelight.stacks.sums import depths, largest_gap, top
 from sidelight.stacks.tree import Tree, outline, parents, prune, totals
-from tests.stacks.strategies import PERIOD_NS, deep, profile, profiles
+from tests.stacks.strategies import FEWER, PERIOD_NS, deep, profile, profiles
 
 kinds = st.sampled_from(ProfileType)
 
 
+@FEWER
 @given(profiles, profiles, profiles)
 def test_merging_is_associative_and_commutative_and_empty_changes_nothing(
     a: Profile, b: Profile, c: Profile
@@ -28,6 +29,7 @@ def test_merging_is_associative_and_commutative_and_empty_changes_nothing(
     assert merge(a, EMPTY) == a
 
 
+@FEWER
 @given(st.lists(profiles, max_size=4))
 def test_the_total_of_a_merge_is_the_sum_of_totals(some: list[Profile]) -> None:
     merged = merge(*some)
@@ -43,6 +45,7 @@ def test_windows_of_different_rates_add_up_exactly() -> None:
     assert merged.times_ns["main"].cpu == 99 * 10_101_010 + 100 * 10_000_000
 
 
+@FEWER
 @given(profiles, kinds, st.booleans())
 def test_a_tree_holds_exactly_its_profile(one: Profile, kind: ProfileType, lines: bool) -> None:
     grown = tree(one, kind, lines=lines)
@@ -51,6 +54,7 @@ def test_a_tree_holds_exactly_its_profile(one: Profile, kind: ProfileType, lines
     assert totals(grown, 0, "ns")[0] == one.total_ns().of(kind)
 
 
+@FEWER
 @given(profiles, profiles, kinds)
 def test_a_comparison_is_both_trees_on_one_set_of_call_paths(
     a: Profile, b: Profile, kind: ProfileType
@@ -79,6 +83,7 @@ def test_lines_are_folded_away_unless_asked_for() -> None:
     assert "work (a.py:8)  3/3" in outline(tree(two_lines, lines=True))
 
 
+@FEWER
 @given(profiles, profiles, st.integers(1, 12))
 def test_pruning_keeps_every_total_and_shows_what_it_folded(a: Profile, b: Profile, nodes: int) -> None:
     whole = compare(a, b)
@@ -98,6 +103,7 @@ def test_pruning_keeps_what_is_heavy_on_either_side() -> None:
     assert dropped == 1
 
 
+@FEWER
 @given(profiles, kinds)
 def test_depths_count_every_sample_once(one: Profile, kind: ProfileType) -> None:
     found = depths(one.rows(kind))
@@ -122,6 +128,7 @@ def test_the_largest_gap_is_where_the_distributions_differ_most() -> None:
     assert largest_gap(shallow, depths([])) is None
 
 
+@FEWER
 @given(profiles, kinds)
 def test_a_function_counts_once_per_stack(one: Profile, kind: ProfileType) -> None:
     costs = top([one.rows(kind)])
@@ -172,6 +179,7 @@ SAMPLED = {
 }
 
 
+@FEWER
 @given(profiles, kinds)
 def test_speedscope_shows_the_whole_profile(one: Profile, kind: ProfileType) -> None:
     document = json.loads(write_speedscope(one.rows(kind), "shop", "sidelight"))

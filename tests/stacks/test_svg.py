@@ -18,7 +18,7 @@ from sidelight.stacks.profile import EMPTY, Profile, merge, tree
 from sidelight.stacks.svg import WIDTH, duration, write_svg
 from sidelight.stacks.svg_script import SCRIPT, STYLE
 from sidelight.stacks.tree import totals
-from tests.stacks.strategies import deep, profile, profiles
+from tests.stacks.strategies import FEWER, deep, profile, profiles
 
 SVG = "{http://www.w3.org/2000/svg}"
 kinds = st.sampled_from(ProfileType)
@@ -63,6 +63,7 @@ def said(svg: bytes, what: str) -> str:
     return ElementTree.fromstring(svg).findtext(f"{SVG}{what}") or ""
 
 
+@FEWER
 @given(profiles, kinds)
 def test_a_graph_holds_exactly_its_profile(one: Profile, kind: ProfileType) -> None:
     boxes = drawn(write_svg(one.rows(kind), "shop"))
@@ -74,6 +75,7 @@ def test_a_graph_holds_exactly_its_profile(one: Profile, kind: ProfileType) -> N
     assert boxes[0].total == one.total_ns().of(kind)
 
 
+@FEWER
 @given(profiles, kinds, st.integers(1, 12))
 def test_boxes_lie_inside_the_box_that_called_them_and_beside_each_other(
     one: Profile, kind: ProfileType, nodes: int
@@ -92,6 +94,7 @@ def test_boxes_lie_inside_the_box_that_called_them_and_beside_each_other(
         assert -0.01 <= box.x <= box.x + box.width <= WIDTH + 0.01
 
 
+@FEWER
 @given(profiles, st.integers(1, 12))
 def test_small_boxes_are_folded_counted_and_not_lost(one: Profile, nodes: int) -> None:
     whole = drawn(write_svg(one.rows(ProfileType.WALL), "shop"))
@@ -112,6 +115,7 @@ def test_any_name_at_all_gives_a_file_that_reads_back(names: list[str], title: s
     assert svg.count(b"<script") == 1
 
 
+@FEWER
 @given(profiles, profiles)
 def test_equal_profiles_give_equal_bytes(a: Profile, b: Profile) -> None:
     one, other = (write_svg(some.rows(ProfileType.CPU), "x") for some in (merge(a, b), merge(b, a)))

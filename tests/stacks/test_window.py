@@ -11,7 +11,7 @@ from sidelight.stacks.errors import BadFolded, BadHeader, BadLabel, LimitExceede
 from sidelight.stacks.folded import parse_folded
 from sidelight.stacks.labels import LabelLimits, Labels
 from sidelight.stacks.window import Limits, Quality, Window, decode, encode
-from tests.stacks.strategies import deep, windows
+from tests.stacks.strategies import FEWER, deep, windows
 
 ULID = "01JD5B9Y3M5XQK3V0R8N2T7W4E"
 WINDOW = Window(
@@ -25,11 +25,13 @@ WINDOW = Window(
 )
 
 
+@FEWER
 @given(st.lists(windows, max_size=4))
 def test_decoding_undoes_encoding(some: list[Window]) -> None:
     assert decode(encode(some)) == some
 
 
+@FEWER
 @given(windows)
 def test_equal_windows_give_equal_bytes(window: Window) -> None:
     shuffled = Window(
@@ -44,6 +46,7 @@ def test_equal_windows_give_equal_bytes(window: Window) -> None:
     assert encode([shuffled]) == encode([window])
 
 
+@FEWER
 @given(st.lists(windows, min_size=1, max_size=3))
 def test_tools_that_read_folded_text_see_every_stack_and_pass_over_the_headers(some: list[Window]) -> None:
     body = encode(some).decode()
