@@ -124,6 +124,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
 
 
+def patient(url: str, query: str = QUERY) -> Prometheus:
+    """One that may take its time: on a busy machine an answer can take longer than the default 5 s."""
+    return Prometheus(url, query, timeout_seconds=120)
+
+
 def said(
     store: ObjectStore, told: Prometheus | None, sides: list[Question] = SIDES, **wanted: Any
 ) -> Verdict:
@@ -141,7 +146,7 @@ def said(
 def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server: Server) -> None:
     store = two(busy=1.5)
     assert said(store, None)["direction"] == "more"
-    found = said(store, Prometheus(server.url, QUERY))
+    found = said(store, patient(server.url))
     assert found["direction"] == "same"
     assert found["method"]["unit"] == "request"
     assert "seconds per request" in found["sentence"]
@@ -164,10 +169,10 @@ def test_what_requests_took_before_tells_how_far_requests_of_different_times_dif
         )
         for name, at in (("1", RANGES - 1 - apart), (version, RANGES - 1))
     ]
-    found = said(store, Prometheus(server.url, QUERY), sides)
+    found = said(store, patient(server.url), sides)
     # of the sides alone, and of nothing before them
     late = f"{QUERY} and vector(time()) > {START + (RANGES - 1 - apart) * RANGE_SECONDS}"
-    lately = said(store, Prometheus(server.url, late), sides)
+    lately = said(store, patient(server.url, late), sides)
     method, rate = found["method"], found["rate"]
     assert (method["unit"], method["load"], method["measured"]) == ("request", "foretold", "clock")
     assert method["earlier"] >= 20, "those between versions as well"
@@ -184,7 +189,7 @@ def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take
 ) -> None:
     store = stored(unequal_pods()[0])
     each = QUERY.replace("sum(", "sum by (pod) (")
-    by_pod, together = (said(store, Prometheus(server.url, one)) for one in (each, QUERY))
+    by_pod, together = (said(store, patient(server.url, one)) for one in (each, QUERY))
     assert by_pod["rate"]["a"] == pytest.approx(12.0 / 600, rel=0.02)
     assert by_pod["rate"]["relative"] == pytest.approx(0.2, abs=0.01)
     assert by_pod["direction"] == "more"
@@ -194,7 +199,7 @@ def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take
 
 
 def test_numbers_that_are_given_come_before_those_of_prometheus(server: Server) -> None:
-    found = said(two(busy=1.5), Prometheus(server.url, QUERY), requests=(1e6, 1e6))
+    found = said(two(busy=1.5), patient(server.url), requests=(1e6, 1e6))
     assert found["direction"] == "more"
 
 
@@ -219,13 +224,13 @@ def trouble(found: Verdict) -> str:
     ],
 )
 def test_a_query_that_tells_nothing_is_a_warning_that_says_so(server: Server, query: str, text: str) -> None:
-    told = trouble(said(two(busy=1.5), Prometheus(server.url, query)))
+    told = trouble(said(two(busy=1.5), patient(server.url, query)))
     assert told.startswith(text)
 
 
 def test_a_side_of_several_versions_has_no_number_where_the_query_takes_one(server: Server) -> None:
     sides = [question('{version=~"1|2"}'), question('{version="2"}')]
-    found = said(two(busy=1.5), Prometheus(server.url, QUERY), sides)
+    found = said(two(busy=1.5), patient(server.url), sides)
     load = next(one for one in found["checks"] if one["name"] == "load")
     assert "A has 2 values of version, and the query takes one" in load["text"]
 
@@ -235,7 +240,7 @@ def test_labels_of_any_kind_are_values_of_the_query_and_nothing_else(server: Ser
     own = random.Random(3)
     store = stored([*shop(hostile, own), *shop("2", own)])
     sides = [question('{version!="2"}'), question('{version="2"}')]
-    found = said(store, Prometheus(server.url, QUERY), sides)
+    found = said(store, patient(server.url), sides)
     load = next(one for one in found["checks"] if one["name"] == "load")
     assert "the query tells of no requests of A" in load["text"]
 
@@ -314,7 +319,7 @@ async def test_an_answer_without_requests_that_were_to_be_had_is_not_kept(server
     asked = "/api/v1/verdict?baseline=version=%221%22&comparison=version=%222%22"
     for query, kept in ((QUERY, Origin.KEPT), ("nothing[{step}]", Origin.MADE)):
         told: list[Origin] = []
-        engine = QueryEngine(two(), QueryLimits(), prometheus=Prometheus(server.url, query))
+        engine = QueryEngine(two(), QueryLimits(timeout_seconds=300), prometheus=patient(server.url, query))
         api = routes(engine, Activity(), "memory", lambda: NOW_NS, told.append)
         app = build_app(api, Metrics(), Tokens(), Readiness())
         with closing(engine):
@@ -354,7 +359,7 @@ def test_the_settings_make_it(tmp_path: Path) -> None:
 
 
 def counted(
-    url: str, query: str = QUERY, sides: list[Question] = SIDES, seconds: float = 5.0
+    url: str, query: str = QUERY, sides: list[Question] = SIDES, seconds: float = 120.0
 ) -> tuple[Verdict, dict[str, float]]:
     """A comparison with the settings of a collector, and the errors that its metrics count by cause."""
     metrics = Metrics()
