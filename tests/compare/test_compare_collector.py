@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sidelight.compare.waiting import Clock
 from tests.compare.running import SIDES, compare
 from tests.compare.shipping import NEW, OLD, ship
 from tests.running import Collector, collector, eventually, running, sidelight
@@ -41,17 +43,26 @@ def test_a_new_deployment_is_waited_for_and_judged_once(served: Collector, tmp_p
     assert answer["verdict"]["method"]["look"] == 0
 
 
-def test_data_is_judged_as_it_is_when_the_wait_is_over(served: Collector) -> None:
+def test_data_is_judged_as_it_is_when_the_wait_is_over(
+    served: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only pauses take time: on a busy machine the first answer alone may take longer than the wait."""
+    paused: list[float] = []
+    clock = Clock(lambda: sum(paused), time.time, paused.append)
+    monkeypatch.setattr("sidelight.compare.waiting.Clock", lambda: clock)
     ship(served.url, "3", OLD)
     ship(served.url, "4", OLD, pods=1, minutes=[30])
-    waiting = ("--wait", "1", "--wait-every", "0.2")
+    waiting = ("--wait", "1", "--wait-every", "0.25")
     argv = ('{service="shop"}', "--fail-on", "cpu>+1%", *waiting, "--baseline", "version:3")
     done = compare(*argv, "--comparison", "version:4", url=served.url)
     assert done.returncode == 2, done.stderr
     assert "not enough data yet for cpu>+1%" in done.stderr
+    assert paused == [0.25] * 4
+    paused.clear()
     nobody = compare(*argv, "--comparison", "version:none", url=served.url)
     assert nobody.returncode == 66
     assert "B has no windows yet" in nobody.stderr
+    assert paused == [0.25] * 4
 
 
 def test_exports_in_both_formats_compare_equally(served: Collector, tmp_path: Path) -> None:
