@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidelight.sidecar.budget import (
@@ -210,6 +210,13 @@ def times_above(limit: float, values: list[float]) -> int:
     return above[0] + sum(1 for one, following in pairwise(above) if following and not one)
 
 
+def near_the_limit() -> Machine:
+    """A settled rate with a mean of 81 % of the budget, of whose windows every twentieth is just above it."""
+    process = Process(6.1e-5, bend=0.5, noise=0.25)
+    return Machine({0: process}, asked_hz=153.0, window=1.0, luck=random.Random(678))
+
+
+@example(near_the_limit())
 @given(machines())
 def test_sampling_settles_below_the_budget_whatever_it_costs(machine: Machine) -> None:
     machine.run(60)
@@ -217,8 +224,10 @@ def test_sampling_settles_below_the_budget_whatever_it_costs(machine: Machine) -
     machine.run(windows)
     # Each try to go up again may fail.
     tries = len(machine.processes) * (6 + 24 * windows * machine.window / 3600)
-    # Four fifths of the budget are aimed at; single windows take more by as much as ticks differ.
-    noise = max(1, 0.8 * (1 + max(process.noise for process in machine.processes.values())))
+    # A rate is lowered once its estimated cost exceeds the budget, and that estimate settles above the mean of
+    # the windows. So the mean at a rate that is kept is within the budget, and a window exceeds its mean by the
+    # noise at most.
+    noise = 1 + max(process.noise for process in machine.processes.values())
     assert times_above(BUDGET.cpu * noise, machine.took[settled:]) <= tries
     assert times_above(BUDGET.stops * noise, machine.stood[settled:]) <= tries
     assert sum(machine.took[settled:]) / windows <= BUDGET.cpu * 1.000001
