@@ -36,6 +36,7 @@ PLANTED: Final[Mapping[str, Edits]] = {
     "base": (),
     "more": (("range(12)", "range(23)"),),
     "equal": (),
+    "double": (("range(12)", "range(132)"),),
     "deeper": (
         ("async def handle", f"{_WRAPPERS}async def handle"),
         ("    work()\n    return", "    layer_9()\n    return"),
@@ -54,8 +55,8 @@ PLANTED: Final[Mapping[str, Edits]] = {
         ("    price()", "    quote()"),
     ),
 }
-"""What each version has that `base` has not: `more` takes 8 % more CPU, all in `tax`; `less` 8 % less, in
-`search`; `new` has a function of its own that takes 4 %."""
+"""What each version has that `base` has not: `more` takes 8 % more CPU, all in `tax`; `double` twice as much;
+`less` 8 % less, in `search`; `new` has a function of its own that takes 4 %."""
 
 
 def source(edits: Edits) -> str:

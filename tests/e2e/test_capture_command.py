@@ -18,16 +18,18 @@ import pytest
 
 from sidelight.capture import CaptureSettings, Progress, export_line, lines, pods, progress_line
 from sidelight.cli import run
+from sidelight.saving import FORMATS, saved_as
 from sidelight.settings import BadSetting, flag
 from tests.e2e.test_full_path import TARGET, sidecar
 from tests.running import Collector, collector, eventually, running, sidelight
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Collector]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     """A collector that a sidecar of the service `shares` asks for captures."""
+    tmp_path = tmp_path_factory.mktemp("served")
     with ExitStack() as stack:
-        target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "240"))
+        target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "1800"))
         eventually("the target runs", lambda: "ready" in target.said())
         one = stack.enter_context(
             collector(tmp_path, str(tmp_path / "store"), "--capture-look-seconds", "0.3")
@@ -37,9 +39,10 @@ def served(tmp_path: Path) -> Iterator[Collector]:
         yield one
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Collector]:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     """A collector that nobody asks for captures."""
+    tmp_path = tmp_path_factory.mktemp("alone")
     with collector(tmp_path, str(tmp_path / "store"), "--capture-wait-seconds", "0.5") as one:
         yield one
 
@@ -52,7 +55,7 @@ def told(url: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_capture_ends_with_an_address_and_an_export_that_works(served: Collector) -> None:
-    done = told(served.url, "--seconds", "3", "--rate", "50", "shares")
+    done = told(served.url, "--seconds", "2", "--rate", "50", "shares")
     assert done.returncode == 0, done.stderr
     address, export = done.stdout.splitlines()
     capture_id = address.rpartition("/")[2]
@@ -89,14 +92,14 @@ def test_ctrl_c_ends_a_capture_and_keeps_what_was_sampled(served: Collector, tmp
         assert command.end(signal.SIGINT, 90) == 0, command.said()
         assert "what was sampled is kept" in command.said()
         assert "stopped: " in command.said()
-    (capture,) = served.get("/api/v1/captures")["captures"]
+    capture = served.get("/api/v1/captures")["captures"][0]
     assert capture["state"] == "stopped"
     assert capture["samples"] > 0
 
 
 def test_on_a_terminal_one_line_is_written_over(served: Collector) -> None:
     leader, follower = pty.openpty()
-    argv = sidelight("capture", "--collector", served.url, "--seconds", "2", "--json", "shares")
+    argv = sidelight("capture", "--collector", served.url, "--seconds", "1", "--json", "shares")
     with subprocess.Popen(argv, stderr=follower, stdout=subprocess.PIPE) as command:
         os.close(follower)
         said = b""
@@ -111,6 +114,47 @@ def test_on_a_terminal_one_line_is_written_over(served: Collector) -> None:
     written_over = said.decode().split("\r\x1b[K")
     assert any(line.startswith("sampling · ") for line in written_over)
     assert command.returncode == 0
+
+
+@pytest.mark.parametrize(("name", "begins"), [("p.json", '{"$schema"'), ("p.folded", ""), ("p.svg", "<")])
+def test_a_result_is_saved_in_the_format_that_the_name_says(
+    served: Collector,
+    tmp_path: Path,
+    name: str,
+    begins: str,
+) -> None:
+    file = tmp_path / name
+    done = told(served.url, "--seconds", "1", "--save", str(file), "shares")
+    assert done.returncode == 0, done.stderr
+    assert f"written to {file}" in done.stderr
+    text = file.read_text()
+    assert "seventy" in text
+    assert text.startswith(begins)
+    if name.endswith(".json"):
+        assert json.loads(text)["profiles"]
+    assert [one.name for one in tmp_path.glob("*p.*part")] == []
+
+
+def test_a_name_that_says_no_format_and_a_place_that_takes_no_file_are_refused(
+    served: Collector,
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ValueError, match="does not end with"):
+        saved_as("profile.bin")
+    assert set(FORMATS.values()) == {"folded", "speedscope", "pprof", "svg", "html", "csv"}
+    refused = told(served.url, "--save", "p.bin", "shares")
+    assert refused.returncode == 2
+    failed = told(served.url, "--seconds", "1", "--save", str(tmp_path / "none" / "p.svg"), "shares")
+    assert failed.returncode == 1
+    assert "cannot write" in failed.stderr
+
+
+def test_what_does_not_go_together_is_refused(served: Collector) -> None:
+    for argv in (("--detach", "--open"), ("--container", "app")):
+        assert told(served.url, *argv, "shares").returncode == 2
+    refused = told(served.url, "--attach", "shares")
+    assert refused.returncode == 1
+    assert "--attach-image" in refused.stderr
 
 
 def test_a_capture_that_fails_says_why_and_ends_with_1(alone: Collector) -> None:

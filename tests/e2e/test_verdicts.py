@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
@@ -27,6 +28,7 @@ MORE = "function:tax>+20%"
 DEEPER = "depth.p50>+5"
 RENAMED = "function:quote>+25%"
 ASKED = {
+    "double": (THRESHOLD,),
     "equal": (THRESHOLD,),
     "more": (THRESHOLD, MORE),
     "deeper": (DEEPER,),
@@ -67,7 +69,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     folder = tmp_path_factory.mktemp("planted")
 
     def enough(start: float) -> None:
-        for version in ASKED:
+        for version in PODS.keys() & ASKED.keys():
             waiting = ("--wait", f"{WAIT_SECONDS}", "--wait-every", "5")
             asked(served, version, start, "now", *waiting, seconds=WAIT_SECONDS + 60)
         # among all functions it has to be more than luck finds in so many, which takes longer
@@ -81,6 +83,31 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
         yield Planted(served, ran(served, pods, enough))
 
 
+def test_twice_the_cpu_fails_a_pipeline_and_names_the_function(tmp_path: Path) -> None:
+    told: dict[str, Any] = {}
+
+    def enough(start: float) -> None:
+        def regressed() -> bool:
+            told.update(document(asked(served, "double", start, "now")))
+            return bool(told["exit_code"] == 1)
+
+        eventually("the verdict is that it regressed", regressed, WAIT_SECONDS)
+
+    pods = {"base": 2, "double": 2}
+    with (
+        collector(tmp_path, str(tmp_path / "store")) as served,
+        planted(tmp_path / "pods", served, pods, seconds=WAIT_SECONDS + 240, rate=200) as started,
+    ):
+        run = ran(served, started, enough)
+    assert run.truth("double") > 0.4
+    assert (told["exit_code"], told["outcome"]) == (1, "regressed")
+    assert (told["verdict"]["direction"], told["verdict"]["method"]["measured"]) == ("more", "clock")
+    tax = row(told, "tax")["self"]
+    # eleven times as many turns
+    assert tax["b"] > 4 * tax["a"] > 0
+
+
+@pytest.mark.long
 def test_eight_percent_more_is_found_with_its_function_and_fails_a_pipeline(ended: Planted) -> None:
     truth = ended.run.truth("more")
     assert 0.04 < truth < 0.12
@@ -95,6 +122,7 @@ def test_eight_percent_more_is_found_with_its_function_and_fails_a_pipeline(ende
     assert changed(ended.strictly("more")) in (["tax"], [])
 
 
+@pytest.mark.long
 def test_no_more_cpu_is_told_as_no_change_and_passes(ended: Planted) -> None:
     truth = ended.run.truth("equal")
     assert abs(truth) < 0.04
@@ -107,6 +135,7 @@ def test_no_more_cpu_is_told_as_no_change_and_passes(ended: Planted) -> None:
     assert not changed(strictly)
 
 
+@pytest.mark.long
 def test_more_frames_are_found_and_cpu_is_unchanged(ended: Planted) -> None:
     code, told = ended.compared("deeper")
     assert (code, told["outcome"]) == (1, "regressed")
@@ -118,6 +147,7 @@ def test_more_frames_are_found_and_cpu_is_unchanged(ended: Planted) -> None:
     assert holds(strictly, ended.run.truth("deeper"))
 
 
+@pytest.mark.long
 def test_a_renamed_and_moved_function_is_no_regression(ended: Planted) -> None:
     code, told = ended.compared("renamed")
     assert (code, told["outcome"]) == (0, "fine")

@@ -1,6 +1,7 @@
 """Being sampled does a program no harm: the short form of `make test-harm`, which does more of everything.
 
-Nothing here depends on how fast the machine is; figures that do are printed by the long form.
+Nothing here depends on how fast the machine is; figures that do are printed by the long form. Each trial runs
+on the interpreter that runs the tests; on the oldest and the newest, and at length, it is a long test.
 """
 
 import os
@@ -17,7 +18,14 @@ from tests.truth import interpreters
 
 HERE = Path(sys.executable)
 FEW = interpreters.few()
-on_few_pythons = pytest.mark.parametrize("python", FEW.values(), ids=[f"3.{minor}" for minor in FEW])
+long = pytest.mark.long
+on_few_pythons = pytest.mark.parametrize(
+    "python",
+    [
+        pytest.param(path, id=f"3.{minor}", marks=[] if minor == sys.version_info.minor else long)
+        for minor, path in FEW.items()
+    ],
+)
 
 
 @on_few_pythons
@@ -44,7 +52,7 @@ def test_the_check_of_waiting_calls_sees_what_stopping_every_thread_does_to_them
 
 @on_few_pythons
 def test_every_signal_is_handled_exactly_once(python):
-    assert trials.signalled(python, 2000).broken == []
+    assert trials.signalled(python, 1000).broken == []
 
 
 def test_the_check_of_signals_misses_the_one_that_a_bad_tracer_keeps():
@@ -60,13 +68,14 @@ def test_the_check_of_signals_misses_the_one_that_a_bad_tracer_keeps():
         assert not target.all_arrived()
 
 
+@long
 def test_a_machine_with_too_few_processors_costs_ticks_and_nothing_else():
-    assert trials.crowded(HERE, 60).broken == []
+    assert trials.crowded(HERE, 30).broken == []
 
 
 @on_few_pythons
 def test_who_stops_the_target_decides_when_it_goes_on(python):
-    assert trials.stopped(python, 8).broken == []
+    assert trials.stopped(python, 4).broken == []
 
 
 def test_the_check_of_stopped_targets_sees_one_that_goes_on_by_itself():
@@ -87,19 +96,22 @@ def test_the_check_of_stopped_targets_sees_one_that_goes_on_by_itself():
 
 @on_few_pythons
 def test_a_sampler_that_is_killed_leaves_nothing_stopped_and_no_signal_behind(python):
-    assert trials.killed(python, 15).broken == []
+    assert trials.killed(python, 5).broken == []
 
 
 def test_two_samplers_on_one_target_get_in_each_others_way_and_do_no_harm():
-    assert trials.twice(HERE, 1.0).broken == []
+    assert trials.twice(HERE, 0.5).broken == []
 
 
 def test_processes_that_fork_replace_themselves_and_exit_end_as_they_should():
-    assert trials.storm(HERE, 2.0).broken == []
+    assert trials.storm(HERE, 1.0).broken == []
 
 
-def test_many_samples_take_no_more_memory_and_no_more_descriptors():
-    assert trials.soaked(HERE, 200_000, 8).broken == []
+@pytest.mark.parametrize(
+    ("samples", "seconds"), [(20_000, 2), pytest.param(200_000, 8, marks=long)], ids=["short", "long"]
+)
+def test_many_samples_take_no_more_memory_and_no_more_descriptors(samples, seconds):
+    assert trials.soaked(HERE, samples, seconds).broken == []
 
 
 @pytest.mark.parametrize(

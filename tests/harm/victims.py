@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
+import functools
 import mmap
+import os
+import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -101,9 +106,12 @@ def until(what: str, condition: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-def library(folder: Path) -> Path:
-    """The victim's part in C, compiled."""
-    path = folder / "victim.so"
+@functools.cache
+def library() -> Path:
+    """The victim's part in C, compiled once by each process that needs it."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "victim.so")
     command = [
         "cc",
         "-shared",
@@ -125,9 +133,10 @@ def library(folder: Path) -> Path:
 def victim(python: Path, seconds: float = 300) -> Iterator[Victim]:
     """A victim under this Python. It is killed at the end, and ends by itself after `seconds`."""
     with TemporaryDirectory() as folder:
-        compiled = library(Path(folder))
+        compiled = library()
         shared = Path(folder, "shared")
-        shared.write_bytes(bytes(SIGNALS_AT + MOST_SIGNALS))
+        shared.touch()
+        os.truncate(shared, SIGNALS_AT + MOST_SIGNALS)
         command = [python, TARGETS / "victim.py", shared, compiled, str(seconds)]
         with (
             shared.open("r+b") as file,

@@ -97,8 +97,8 @@ def cpu_seconds(pid: int) -> float:
 
 
 def work_on(*pids: int) -> None:
-    """Returns when each of the processes has had half a second of CPU time from now on."""
-    goals = {pid: cpu_seconds(pid) + 0.5 for pid in pids}
+    """Returns when each of the processes has had a fifth of a second of CPU time from now on."""
+    goals = {pid: cpu_seconds(pid) + 0.2 for pid in pids}
     eventually("the targets work", lambda: all(cpu_seconds(pid) > goal for pid, goal in goals.items()), 60)
 
 

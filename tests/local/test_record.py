@@ -88,15 +88,15 @@ def test_a_flame_graph_shows_where_the_time_went(start: Start, tool: Tool) -> No
 
 def test_a_file_that_is_not_named_is_a_flame_graph_in_this_folder(start: Start, tool: Tool) -> None:
     target = start()
-    done = tool.run("record", "-p", str(target.pid), "-d", "3")
+    done = tool.run("record", "-p", str(target.pid), "-d", "2")
     assert done.returncode == 0, done.stderr
     (path,) = tool.folder.glob(f"sidelight-{target.pid}-*.svg")
     assert drawn(path.read_bytes())[0].name == "total"
-    assert "for 3 s" in done.stderr
+    assert "for 2 s" in done.stderr
 
 
 def test_standard_output_has_the_profile_and_nothing_else(start: Start, tool: Tool) -> None:
-    done = tool.run("record", "-p", str(start().pid), "-d", "3", "-o", "-")
+    done = tool.run("record", "-p", str(start().pid), "-d", "2", "-o", "-")
     assert done.returncode == 0, done.stderr
     assert parse_folded(done.stdout)
 
@@ -167,14 +167,14 @@ def test_a_recorder_that_is_suspended_holds_nobody_and_goes_on_afterwards(start:
 
 
 def test_a_program_is_recorded_from_its_start_to_its_end_and_its_code_handed_on(tool: Tool) -> None:
-    done = tool.run("record", "-o", "x.folded", "--", *PYTHON_STORY, "2", "0", "7")
+    done = tool.run("record", "-o", "x.folded", "--", *PYTHON_STORY, "0.7", "0", "7")
     assert done.returncode == 7, done.stderr
     assert done.stdout == "ready\n"
     assert spent(tool.read("x.folded"), "compute") != ZERO
 
 
 def test_a_program_that_starts_python_is_recorded_with_its_children(tool: Tool) -> None:
-    script = f"{sys.executable} {STORY} 2; exit 5"
+    script = f"{sys.executable} {STORY} 0.7; exit 5"
     done = tool.run("record", "-s", "-o", "-", "--", "sh", "-c", script)
     assert done.returncode == 5, done.stderr
     assert "compute (story.py:" in done.stdout
@@ -190,7 +190,7 @@ def test_a_program_that_becomes_another_is_recorded_on(tool: Tool) -> None:
 
 
 def test_a_time_limit_ends_the_recording_of_a_program_and_not_the_program(tool: Tool) -> None:
-    done = tool.run("record", "-d", "1.5", "-o", "x.folded", "--", *PYTHON_STORY, "3", "0", "7")
+    done = tool.run("record", "-d", "1.5", "-o", "x.folded", "--", *PYTHON_STORY, "2", "0", "7")
     assert done.returncode == 7, done.stderr
     assert "for 1.5 s" in done.stderr
     assert "wrote x.folded" in done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sidelight_native import Engine
 
-from tests.native.conftest import apart, not_python
+from tests.native.conftest import Taken, apart, not_python
 
 
 def test_a_target_that_exits_ends_the_session_with_what_was_left(start, wait_until):
@@ -100,7 +100,7 @@ def test_attaching_to_a_stopped_process_says_so(start, wait_until, state):
 
 def test_a_target_is_not_left_stopped_when_sampling_ends(start, collect, wait_until, state):
     target = start("workers", 60)
-    for _ in range(10):
+    for _ in range(4):
         collect(Engine().attach(target.pid, rate_hz=1000), 20)
         wait_until(lambda: state(target.pid) not in "Tt")
         assert stopped_threads(target.pid, state) == []
@@ -115,8 +115,8 @@ def test_a_target_is_not_left_stopped_when_the_sampler_is_killed(start, wait_unt
         print("sampling", flush=True)
         time.sleep(30)
     """)
-    caught = 0
-    for _ in range(20):
+    times, caught = 6, 0
+    for _ in range(times):
         command = [sys.executable, "-c", sampler, str(target.pid)]
         with (
             apart(target.pid) as its_cpu,
@@ -130,7 +130,7 @@ def test_a_target_is_not_left_stopped_when_the_sampler_is_killed(start, wait_unt
             caught += 1
             process.kill()
         wait_until(lambda: stopped_threads(target.pid, state) == [])
-    assert caught == 20
+    assert caught == times
 
 
 def stopped_threads(pid, state):
@@ -140,17 +140,17 @@ def stopped_threads(pid, state):
 def test_every_signal_for_the_target_still_arrives(start):
     target = start("signals")
     session = Engine().attach(target.pid, rate_hz=2000)
-    for _ in range(500):
+    for _ in range(200):
         os.kill(target.pid, signal.SIGUSR1)
         assert target.stdout.readline() == "got\n"
     assert session.stop().samples > 0
 
 
 def test_threads_and_children_that_come_and_go_do_not_disturb_sampling(start, wait_until):
-    target = start("churn", 3)
+    target = start("churn", 1.5)
     session = Engine().attach(target.pid, rate_hz=500)
     assert target.stdout.readline() == "done\n"
-    taken = session.stop()
+    taken = Taken([session.stop()])
     assert target.wait() == 0
     assert taken.samples > 0
-    assert sum(taken.errors.values()) < 0.05 * taken.attempts
+    assert taken.misread < 0.05 * taken.attempts

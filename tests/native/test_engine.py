@@ -8,6 +8,7 @@ from sidelight_native import Engine
 
 from tests.native.conftest import PYTHONS, Taken, apart
 
+EACH_END = dict([next(iter(PYTHONS.items())), list(PYTHONS.items())[-1]])
 CROWD = Path(__file__).parents[1] / "harm" / "targets" / "crowd.py"
 
 
@@ -75,9 +76,14 @@ def test_an_exit_is_noticed_during_a_pause(start, wait_until):
     wait_until(lambda: session.ended == "exited")
 
 
-@pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
-def test_the_main_thread_is_told_from_the_others(start, collect, python):
-    taken = collect(Engine().attach(start("workers", 60, python=str(python)).pid, rate_hz=200), 400)
+@pytest.mark.parametrize(("version", "python"), PYTHONS.items(), ids=PYTHONS)
+def test_every_installed_python_is_sampled_and_its_main_thread_told_from_others(
+    start, collect, version, python
+):
+    session = Engine().attach(start("workers", 60, python=str(python)).pid, rate_hz=200)
+    assert (session.mode, session.reader) == ("gil", reader_for(session))
+    taken = collect(session, 100)
+    assert taken.batches[0].python == version
     kinds = rows(taken)
     assert {kind for kind, stack in kinds if "spinning" in stack} == {"other"}
     assert {kind for kind, stack in kinds if "<module>" in stack} == {"main"}
@@ -93,6 +99,10 @@ def test_threads_can_be_told_apart_by_their_names(start, wait_until):
         return {"MainThread"} < names
 
     wait_until(named)
+
+
+def reader_for(session):
+    return "own" if int(session.python.split(".")[1]) >= 11 else "py-spy"
 
 
 def rows(taken: Taken):
@@ -127,13 +137,10 @@ def test_too_many_stacks_are_counted_as_other(start, collect):
         Engine(max_stacks=0)
 
 
-@pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
-@pytest.mark.parametrize("mode", ["auto", "blocking"])
-def test_how_a_process_is_sampled_can_be_seen(start, mode, python):
-    session = Engine().attach(start("shares", 60, python=str(python)).pid, rate_hz=100, mode=mode)
-    minor = int(session.python.split(".")[1])
-    assert session.mode == ("gil" if mode == "auto" else mode)
-    assert session.reader == ("own" if minor >= 11 else "py-spy")
+@pytest.mark.parametrize("python", EACH_END.values(), ids=EACH_END)
+def test_a_mode_that_was_asked_for_by_name_can_be_seen(start, python):
+    session = Engine().attach(start("shares", 60, python=str(python)).pid, rate_hz=100, mode="blocking")
+    assert (session.mode, session.reader) == ("blocking", reader_for(session))
 
 
 @pytest.mark.parametrize("mode", ["gil", "blocking"])

@@ -21,7 +21,7 @@ KINDS = [
     "classes", "lambdas", "comprehensions", "decorated", "called_by_c", "generators", "coroutines",
     "recursion", "made", "names", "threads",
 ]  # fmt: skip
-MOMENTS = 12
+MOMENTS = 5
 on_known_pythons = pytest.mark.parametrize("python", list(map(str, KNOWN.values())), ids=list(KNOWN))
 
 
@@ -29,7 +29,8 @@ on_known_pythons = pytest.mark.parametrize("python", list(map(str, KNOWN.values(
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_readers_find_the_same_stacks(start, wait_until, state, python, kind):
     target = start("kinds", 120, kind, python=python)
-    found = []
+    # More than 200 threads are read twice.
+    moments, found = 2 if kind == "threads" else MOMENTS, []
 
     def compared():
         time.sleep(random.uniform(0, 0.01))
@@ -38,13 +39,14 @@ def test_both_readers_find_the_same_stacks(start, wait_until, state, python, kin
             if own is not None and crates is not None:
                 assert own == crates
                 found.append(own)
-        return len(found) == MOMENTS
+        return len(found) >= moments and (kind == "threads" or in_sight())
+
+    def in_sight():
+        return any(kind in stack for stacks in found for stack in stacks.values())
 
     wait_until(compared)
     if kind == "threads":
         assert all(len(stacks) > 200 for stacks in found)
-    else:
-        assert any(kind in stack for stacks in found for stack in stacks.values())
 
 
 @on_known_pythons

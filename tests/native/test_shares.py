@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from sidelight_native import Engine
@@ -38,37 +39,43 @@ def mostly_idle(taken, function):
     return idle > running + gil
 
 
-def test_a_program_with_known_shares_comes_back_with_them(start, collect):
-    check_shares(*watch_shares(start, collect))
-
-
-def test_computing_holds_the_gil(start, collect):
-    taken, _ = watch_shares(start, collect)
+def test_a_program_with_known_shares_comes_back_with_them_and_computing_holds_the_gil(start, collect):
+    taken, spent = watch_shares(start, collect)
+    check_shares(taken, spent)
     idle, running, gil = taken.of("spin")
     assert gil / (idle + running + gil) > 0.9
 
 
-def test_the_cpu_time_of_target_and_sampler_is_measured(start, collect):
-    target = start("shares", 30)
-    taken = collect(Engine().attach(target.pid, rate_hz=100), 300)
-    seconds = sum(batch.duration_ns for batch in taken.batches) / 1e9
-    target_cores = sum(batch.target_cpu_ns for batch in taken.batches) / 1e9 / seconds
-    sampler_cores = sum(batch.sampler_cpu_ns for batch in taken.batches) / 1e9 / seconds
-    assert 0.05 < target_cores < 0.7
-    assert 0 < sampler_cores < 0.5
+def cpu_seconds(pid):
+    """The CPU time of another process; its clock's id is made as by clock_getcpuclockid(3)."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def test_the_cpu_time_of_target_and_sampler_is_measured(start, wait_until):
+    target = start("shares", 60)
+    before, own = cpu_seconds(target.pid), time.process_time()
+    session = Engine().attach(target.pid, rate_hz=200)
+    attached = cpu_seconds(target.pid)
+    wait_until(lambda: cpu_seconds(target.pid) > attached + 0.2)
+    batch = session.stop()
+    most, own = cpu_seconds(target.pid) - before, time.process_time() - own
+    assert 0.2 < batch.target_cpu_ns / 1e9 <= most
+    assert 0 < batch.sampler_cpu_ns / 1e9 <= own
 
 
 def test_each_thread_is_sampled_with_its_own_state(start, collect):
     target = start("workers", 30)
-    taken = collect(Engine().attach(target.pid, rate_hz=100), 800)
+    taken = collect(Engine().attach(target.pid, rate_hz=200), 400)
     assert max(batch.threads for batch in taken.batches) == 4
     idle, running, gil = taken.of("spinning")
-    assert (running + gil) / (idle + running + gil) > 0.9
+    # Having waited for the GIL, a thread that waits for a CPU is idle: on a crowded machine for a while.
+    assert running + gil > idle
     assert mostly_idle(taken, "waiting")
     assert mostly_idle(taken, "sleeping")
     assert sum(taken.of("spinning")) == sum(taken.of("waiting"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
 def test_every_installed_python_is_sampled_alike(start, collect, python):
     version = subprocess.check_output([python, "-c", "import sys; print(sys.version.split()[0])"], text=True)
@@ -81,5 +88,5 @@ def test_a_worker_forked_in_c_is_seen_waiting(start, collect):
     """The interpreter of such a worker still names its thread by the parent's id."""
     master = start("forks_in_c", 20)
     worker = int(master.stdout.readline())
-    taken = collect(Engine().attach(worker, rate_hz=100), 200)
+    taken = collect(Engine().attach(worker, rate_hz=200), 100)
     assert mostly_idle(taken, "waiting")

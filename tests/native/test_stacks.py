@@ -19,6 +19,7 @@ ENTERING = {v: path for v, path in PYTHONS.items() if v.startswith(("3.11.", "3.
 }
 
 OWN_GIL = {v: path for v, path in PYTHONS.items() if int(v.split(".")[1]) >= 12}
+NEWEST = list(PYTHONS)[-1]
 EACH_END = dict([next(iter(PYTHONS.items())), list(PYTHONS.items())[-1]])
 
 
@@ -113,11 +114,26 @@ def test_a_hostile_path_on_disk_cannot_break_a_stack(start, collect, tmp_path):
     assert "<module> (a b%3Bc%0Ad/run #1.py:6);f (a b%3Bc%0Ad/run #1.py:5)" in taken.counts
 
 
-@pytest.mark.parametrize("python", ENTERING.values(), ids=ENTERING)
-@pytest.mark.parametrize("program", ["functions", "generators", "coroutines"])
+CALLING = ["functions", "generators", "coroutines"]
+
+
+@pytest.mark.parametrize(
+    ("program", "python"),
+    [
+        # In a short run each program is on one of them.
+        pytest.param(
+            program,
+            python,
+            id=f"{program}-{version}",
+            marks=[] if at % len(CALLING) == place else pytest.mark.long,
+        )
+        for at, (version, python) in enumerate(ENTERING.items())
+        for place, program in enumerate(CALLING)
+    ],
+)
 def test_every_stack_is_a_call_path_that_exists(start, collect, program, python):
     target = start(program, 90, python=str(python))
-    taken = collect(Engine().attach(target.pid, rate_hz=2000), 2000)
+    taken = collect(Engine().attach(target.pid, rate_hz=2000), 1000)
     assert impossible(taken) == {}
     assert {functions(stack)[0] for stack in taken.counts} == {"<module>"}
     assert 2 < mean_depth(taken) < 6
@@ -130,7 +146,7 @@ def test_interpreters_with_a_gil_of_their_own_are_each_read_as_they_are(start, c
     target = start("subinterpreters", 90, *programs, python=str(python))
     session = Engine().attach(target.pid, rate_hz=1000)
     assert (session.mode, session.reader) == ("gil", "own")
-    taken = collect(session, 3000)
+    taken = collect(session, 1000)
     assert impossible(taken) == {}
     held = {
         program: sum(counts[2] for stack, counts in taken.counts.items() if program in stack)
@@ -141,13 +157,19 @@ def test_interpreters_with_a_gil_of_their_own_are_each_read_as_they_are(start, c
     assert taken.misread < 0.25 * taken.attempts
 
 
-@pytest.mark.parametrize("version", OWN_GIL)
-@pytest.mark.parametrize("mode", ["gil", "blocking", "nonblocking"])
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        pytest.param(version, mode, marks=[] if mode == "gil" or version == NEWEST else pytest.mark.long)
+        for version in OWN_GIL
+        for mode in ("gil", "blocking", "nonblocking")
+    ],
+)
 def test_a_thread_that_runs_code_in_an_interpreter_has_one_stack_that_is_read_whenever_it_ran(
     start, collect, version, mode
 ):
     target = start("subinterpreters", 90, "naps.py", python=str(OWN_GIL[version]))
-    taken = collect(Engine().attach(target.pid, rate_hz=50, mode=mode), 200)
+    taken = collect(Engine().attach(target.pid, rate_hz=100, mode=mode), 200)
     assert all(sum(taken.of(nap)) > 0.2 * taken.attempts for nap in ("first", "second"))
     naps = [functions(stack) for stack in taken.counts if "naps.py" in stack]
     # Python 3.12 does not tell which thread is in an interpreter that another thread made.
@@ -160,7 +182,7 @@ def test_a_thread_that_runs_code_in_an_interpreter_has_one_stack_that_is_read_wh
 @pytest.mark.parametrize("python", EACH_END.values(), ids=EACH_END)
 def test_a_process_in_a_pid_namespace_of_its_own_is_read_as_it_is(in_namespace, collect, python):
     session = Engine().attach(in_namespace("functions", 90, python=str(python)), rate_hz=1000, mode="gil")
-    taken = collect(session, 1000)
+    taken = collect(session, 300)
     assert impossible(taken) == {}
     assert sum(batch.stops for batch in taken.batches) > 0
     assert {thread for batch in taken.batches for thread, *_ in batch.counts} == {"main"}

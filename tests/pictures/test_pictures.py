@@ -6,6 +6,8 @@ import re
 import struct
 from pathlib import Path
 
+import pytest
+
 from tests.pictures.shots import SHOTS, THEMES, take
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,7 @@ def test_the_pages_show_every_picture() -> None:
     assert shown == MADE
 
 
+@pytest.mark.long
 def test_the_script_photographs_a_live_demo(tmp_path: Path) -> None:
     wanted = [shot for shot in SHOTS if shot.name in ("services", "compare", "flame")]
     taken = list(take(wanted, tmp_path, 2.0, tmp_path / "run"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,26 @@ TARGETS = Path(__file__).parent / "targets"
 Start = Callable[..., Running]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a target by name and waits until it says ready."""
+@contextmanager
+def starting(folder: Path) -> Iterator[Start]:
+    """Start targets by name; each has said that it is ready, and all are gone afterwards."""
     with ExitStack() as stack:
-        count = iter(range(100))
+        count = itertools.count()
 
         def begin(name: str, *arguments: str, wrapper: tuple[str, ...] = ()) -> Running:
-            log = tmp_path / f"{name}-{next(count)}.log"
+            log = folder / f"{name}-{next(count)}.log"
             argv = [*wrapper, sys.executable, str(TARGETS / f"{name}.py"), *arguments]
             target = stack.enter_context(running(log, *argv))
             eventually("the target runs", lambda: "ready" in target.said())
             return target
 
+        yield begin
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a target by name and waits until it says ready."""
+    with starting(tmp_path) as begin:
         yield begin
 
 
@@ -92,11 +100,11 @@ class Sidecar:
 StartSidecar = Callable[..., Sidecar]
 
 
-@pytest.fixture
-def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSidecar]:
-    """Starts `sidelight sidecar` with short windows and waits until it listens."""
+@contextmanager
+def sidecars(folder: Path, collector: FakeCollector) -> Iterator[StartSidecar]:
+    """Start `sidelight sidecar` with short windows; it listens, and is gone afterwards."""
     with ExitStack() as stack:
-        count = iter(range(100))
+        count = itertools.count()
 
         def begin(*options: str, url: str = "", wrapper: tuple[str, ...] = ()) -> Sidecar:
             given = {
@@ -110,7 +118,7 @@ def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSid
                 "--budget-cpu-percent": "100",
                 "--budget-stop-percent": "100",
                 "--capture-budget-percent": "100",
-                "--spool-dir": str(tmp_path / "spool"),
+                "--spool-dir": str(folder / "spool"),
                 "--listen": "127.0.0.1:0",
             }
             arguments = [
@@ -118,7 +126,7 @@ def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSid
             ]
             process = stack.enter_context(
                 running(
-                    tmp_path / f"sidecar-{next(count)}.log",
+                    folder / f"sidecar-{next(count)}.log",
                     *wrapper,
                     *sidelight("sidecar", *arguments, *options),
                 )
@@ -131,6 +139,13 @@ def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSid
 
             return Sidecar(process, eventually("the sidecar listens", listens))
 
+        yield begin
+
+
+@pytest.fixture
+def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSidecar]:
+    """Starts `sidelight sidecar` with short windows and waits until it listens."""
+    with sidecars(tmp_path, collector) as begin:
         yield begin
 
 

@@ -39,6 +39,15 @@ class OrderingCollector(FakeCollector):
             self.orders[capture] |= fields
             self.changed.notify_all()
 
+    def forget(self) -> None:
+        """Be as it was before the first order; what was asked last stands."""
+        with self.changed:
+            for kept in (self.orders, self.stops, self.reports, self.recordings, self.sizes, self.tries):
+                kept.clear()
+            self.puts = []
+            self.windows.clear()
+            del self.polls[:-1]
+
     def state(self, capture: str) -> str:
         """What was said last of a capture."""
         return str(self.last(capture).get("state", ""))

@@ -224,9 +224,9 @@ def test_sampling_settles_below_the_budget_whatever_it_costs(machine: Machine) -
     machine.run(windows)
     # Each try to go up again may fail.
     tries = len(machine.processes) * (6 + 24 * windows * machine.window / 3600)
-    # A rate is lowered once its estimated cost exceeds the budget, and that estimate settles above the mean of
-    # the windows. So the mean at a rate that is kept is within the budget, and a window exceeds its mean by the
-    # noise at most.
+    # A rate is lowered once its estimated cost exceeds the budget, and the estimate settles above the mean of
+    # the windows. So the mean at a rate that is kept is within the budget, and a window exceeds it by no more
+    # than the noise.
     noise = 1 + max(process.noise for process in machine.processes.values())
     assert times_above(BUDGET.cpu * noise, machine.took[settled:]) <= tries
     assert times_above(BUDGET.stops * noise, machine.stood[settled:]) <= tries

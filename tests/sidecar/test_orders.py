@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 
 from sidelight.sidecar.orders import read, written
 from sidelight.stacks.window import Window
-from tests.running import eventually
+from tests.running import Running, eventually
 from tests.sidecar.collecting import FakeCollector, Reply
-from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+from tests.sidecar.conftest import Sidecar, Start, StartSidecar, sidecars, starting
 from tests.sidecar.ordering import OrderingCollector, ordering
 from tests.sidecar.test_permissions import WITHOUT, needs_setpriv
 
@@ -28,6 +29,35 @@ CLOSE_NS = 20_000_000
 def orders() -> Iterator[OrderingCollector]:
     with ordering() as one:
         yield one
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A target and a sidecar that takes captures alone, shared by the tests at the end of this file."""
+
+    target: Running
+    orders: OrderingCollector
+    sidecar: Sidecar
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    folder = tmp_path_factory.mktemp("shared")
+    with starting(folder) as start, ordering() as orders, sidecars(folder, orders) as start_sidecar:
+        target = start("spin")
+        yield Watched(target, orders, watching(start_sidecar, orders, "--pid", str(target.pid)))
+
+
+@pytest.fixture
+def watched(shared: Watched) -> Iterator[Watched]:
+    """The shared ones. Captures that still go on are ended afterwards, and forgotten."""
+    yield shared
+    shared.orders.stops = list(shared.orders.orders)
+    shared.sidecar.post("/resume", b"")
+    for capture in shared.orders.orders:
+        ends(shared.orders, capture)
+    eventually("it waits for the next", lambda: shared.orders.polls[-1]["ready"] and shared.orders.waiting)
+    shared.orders.forget()
 
 
 def watching(start_sidecar: StartSidecar, orders: OrderingCollector, *options: str) -> Sidecar:
@@ -54,42 +84,12 @@ def stacks_of(recording: dict[str, Any], thread: dict[str, Any]) -> list[str]:
     return [";".join(frames[at] for at in recording["stacks"][stack]) for stack in thread["stack"]]
 
 
-def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    standing = orders.polls[-1]
-    assert (standing["v"], standing["sampler"], standing["paused"]) == (1, "native", False)
-    assert standing["labels"]["service"] == "shop"
-    assert standing["processes"] == [
-        {"pid": target.pid, "role": "main", "python": standing["processes"][0]["python"]}
-    ]
-    assert (standing["max_seconds"], standing["max_rate"]) == (600, 1000)
-    orders.order("c_one", seconds=2.5, rate=200)
-    last = ends(orders, "c_one")
-    assert (last["state"], last["problem"], last["recordings"]) == ("done", "", 0)
-    assert last["samples"] > 100
-    assert last["top"][0]["function"] == "busy (spin.py)"
-    assert last["processes"][0]["pid"] == target.pid
-    windows = captured(orders, "c_one")
-    assert len(windows) == last["windows"] > 0
-    assert sum(window.quality.samples for window in windows) == last["samples"]
-    told = orders.reports["c_one"]
-    assert [one["state"] for one in told[:2]] == ["sampling", "sampling"]
-    samples = [one.get("samples", 0) for one in told]
-    assert samples == sorted(samples)
-    assert len({*samples}) >= 3
-    assert {poll["agent"] for poll in orders.polls} == {standing["agent"]}
-    assert sidecar.metric("orders_total") == 1
-
-
 def test_a_recording_says_what_ran_when(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
     target = start("alternates", "170", "reader", "reader")
     watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_timed", seconds=4, rate=100, ordered=True, max_recording_bytes=1 << 20)
+    orders.order("c_timed", seconds=2.5, rate=100, ordered=True, max_recording_bytes=1 << 20)
     last = ends(orders, "c_timed")
     assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
     agent = orders.polls[-1]["agent"]
@@ -121,40 +121,6 @@ def test_a_recording_says_what_ran_when(
         right, wrong = right + found, wrong + (not found)
     assert right > 50
     assert wrong <= right // 50, (right, wrong)
-
-
-def test_a_stop_order_ends_a_capture_and_what_was_sampled_is_kept(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_long", seconds=300, ordered=True)
-    eventually("it samples", lambda: orders.last("c_long").get("samples", 0) > 20)
-    orders.stops.append("c_long")
-    last = ends(orders, "c_long")
-    assert (last["state"], last["problem"], last["recordings"]) == ("stopped", "", 1)
-    assert last["elapsed_seconds"] < 200
-    assert sum(w.quality.samples for w in captured(orders, "c_long")) == last["samples"]
-    (recording,) = orders.recordings.values()
-    assert sum(len(thread["at_us"]) for thread in recording["threads"]) == last["samples"]
-
-
-def test_each_capture_is_taken_once_however_often_it_is_ordered(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_1", seconds=0.6)
-    first = ends(orders, "c_1")
-    orders.order("c_2", seconds=0.6)
-    second = ends(orders, "c_2")
-    assert (first["state"], second["state"]) == ("done", "done")
-    reports = orders.reports.pop("c_1")
-    again = ends(orders, "c_1")
-    assert again == reports[-1]
-    assert len(captured(orders, "c_1")) == first["windows"]
-    assert len(captured(orders, "c_2")) == second["windows"]
-    assert sidecar.metric("captures_total") == 2
 
 
 def test_a_capture_goes_on_while_the_collector_is_away_and_is_told_of_afterwards(
@@ -203,49 +169,14 @@ def test_a_refusal_is_told_with_its_reason_and_what_to_do(
     assert sidecar.metric("orders_total") >= 6
 
 
-def test_a_paused_sidecar_says_so_and_takes_no_capture(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    sidecar.post("/pause", b"")
-    eventually("the held question is asked anew", lambda: orders.polls[-1]["paused"])
-    assert not orders.polls[-1]["ready"]
-    orders.order("c_paused")
-    last = ends(orders, "c_paused")
-    assert (last["state"], last["problem"]) == ("failed", "sampling is paused by: api")
-    assert last["hint"] == "To go on: POST /resume."
-    sidecar.post("/resume", b"")
-    orders.order("c_cut", seconds=60)
-    eventually("it samples", lambda: orders.last("c_cut").get("samples", 0) > 5)
-    sidecar.post("/pause", b"")
-    last = ends(orders, "c_cut")
-    assert (last["state"], last["problem"]) == ("done", "sampling was paused before the capture ended")
-    assert len(captured(orders, "c_cut")) == last["windows"] > 0
-
-
-def test_a_second_capture_of_a_process_fails_while_the_first_goes_on(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_first", seconds=60)
-    eventually("it samples", lambda: orders.last("c_first").get("samples", 0) > 5)
-    orders.order("c_second")
-    last = ends(orders, "c_second")
-    assert last["problem"] == f"a capture runs on process {target.pid} already"
-    assert last["hint"]
-    assert orders.state("c_first") == "sampling"
-
-
-@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("status", [404, pytest.param(405, marks=pytest.mark.long)])
 def test_a_collector_that_knows_no_captures_is_left_in_peace(
     status: int, start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
     orders.refuse = Reply(status, {"error": "not_found"})
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), url=orders.url)
-    eventually("windows arrive", lambda: len(orders.taken) >= 6)
+    eventually("windows arrive", lambda: len(orders.taken) >= 3)
     assert len(orders.polls) == 1
     assert "asked again now and then" in sidecar.running.said()
     assert sidecar.get("/readyz")[0] == 200
@@ -258,24 +189,36 @@ def test_a_collector_that_is_busy_is_asked_no_sooner_than_it_says(
     orders.refuse = Reply(429, {"error": "overloaded"}, {"Retry-After": "600"})
     target = start("spin")
     start_sidecar("--pid", str(target.pid), url=orders.url)
-    eventually("windows arrive", lambda: len(orders.taken) >= 6)
+    eventually("windows arrive", lambda: len(orders.taken) >= 3)
     assert len(orders.polls) == 1
 
 
-def test_captures_of_two_processes_go_on_side_by_side(
+def test_captures_of_two_processes_go_on_side_by_side_and_one_may_end_early(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
     one, two = start("spin"), start("spin")
     watching(start_sidecar, orders, "--pid", str(one.pid), "--pid", str(two.pid))
     eventually("both are watched", lambda: len(orders.polls[-1]["processes"]) == 2)
-    orders.order("c_one", seconds=2, pids=[one.pid])
-    orders.order("c_two", seconds=2, pids=[two.pid])
+    orders.order("c_one", seconds=300, pids=[one.pid])
+    orders.order("c_two", seconds=300, pids=[two.pid])
+
+    def together() -> bool:
+        return any(
+            [one["state"] for one in poll["reports"]] == ["sampling", "sampling"] for poll in orders.polls
+        )
+
+    eventually("both sample", together)
+    orders.stops = ["c_one", "c_two"]
     for capture, pid in (("c_one", one.pid), ("c_two", two.pid)):
         last = ends(orders, capture)
-        assert last["state"] == "done"
+        assert last["state"] == "stopped"
         assert {window.quality.pid for window in captured(orders, capture)} == {pid}
-    together = [poll for poll in orders.polls if len(poll["reports"]) == 2]
-    assert any({one["state"] for one in poll["reports"]} == {"sampling"} for poll in together)
+    orders.order("c_early", seconds=4, ordered=True)
+    eventually("it samples", lambda: orders.last("c_early").get("samples", 0) > 20)
+    os.kill(one.pid, signal.SIGKILL)
+    last = ends(orders, "c_early")
+    assert (last["state"], last["recordings"]) == ("done", 2)
+    assert last["problem"].startswith(f"process {one.pid}: the process ended")
 
 
 def test_a_question_is_never_longer_than_a_collector_takes() -> None:
@@ -298,7 +241,7 @@ def test_no_question_is_asked_where_that_is_switched_off(
 ) -> None:
     target = start("spin")
     start_sidecar("--pid", str(target.pid), "--no-captures-from-collector", url=orders.url)
-    eventually("windows arrive", lambda: len(orders.taken) >= 4)
+    eventually("windows arrive", lambda: len(orders.taken) >= 2)
     assert not orders.polls
 
 
@@ -318,39 +261,6 @@ def test_the_token_is_sent_with_every_question_and_a_refusal_ends_nothing(
     assert ends(orders, "c_late")["state"] == "done"
 
 
-def test_the_command_has_no_order_of_time_and_says_so(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_command", seconds=1.5, mode="command", ordered=True)
-    last = ends(orders, "c_command")
-    assert (last["state"], last["recordings"]) == ("done", 0)
-    assert "not kept in time order: the py-spy command" in last["problem"]
-    assert last["windows"] > 0
-    assert not orders.tries
-
-
-def test_a_recording_is_sent_again_until_it_is_taken_and_its_loss_fails_nothing(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    target = start("spin")
-    sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.puts = [Reply(503), Reply(429), Reply(401)]
-    orders.order("c_again", seconds=0.6, ordered=True)
-    last = ends(orders, "c_again")
-    assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
-    assert len(orders.tries) == 4
-    orders.puts = [Reply(413, {"error": "too_large", "message": "a recording is too large"})]
-    orders.order("c_large", seconds=0.6, ordered=True)
-    last = ends(orders, "c_large")
-    assert (last["state"], last["recordings"]) == ("done", 0)
-    assert last["problem"].endswith("is lost: the collector answered 413: a recording is too large")
-    assert len(orders.tries) == 5
-    assert sidecar.metric("recordings_total") == 2
-    assert sidecar.metric("recording_bytes") == 0
-
-
 def test_a_recording_that_nobody_takes_is_given_up_after_a_while(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
@@ -368,7 +278,7 @@ def test_a_recording_keeps_within_what_the_collector_takes(
 ) -> None:
     target = start("threads")
     sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_small", seconds=3, rate=1000, ordered=True, max_recording_bytes=3000)
+    orders.order("c_small", seconds=1.5, rate=1000, ordered=True, max_recording_bytes=3000)
     last = ends(orders, "c_small")
     assert (last["state"], last["recordings"]) == ("done", 1)
     ((name, recording),) = orders.recordings.items()
@@ -405,21 +315,6 @@ def test_a_sidecar_that_waits_for_orders_ends_at_once(
     assert sidecar.running.end(signal.SIGTERM) == 0
 
 
-def test_a_process_that_ends_early_leaves_what_was_sampled(
-    start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
-) -> None:
-    ended, stays = start("spin"), start("spin")
-    pids = ("--pid", str(ended.pid), "--pid", str(stays.pid))
-    watching(start_sidecar, orders, *pids)
-    eventually("both are watched", lambda: len(orders.polls[-1]["processes"]) == 2)
-    orders.order("c_early", seconds=4, ordered=True)
-    eventually("it samples", lambda: orders.last("c_early").get("samples", 0) > 20)
-    os.kill(ended.pid, signal.SIGKILL)
-    last = ends(orders, "c_early")
-    assert (last["state"], last["recordings"]) == ("done", 2)
-    assert last["problem"].startswith(f"process {ended.pid}: the process ended")
-
-
 @needs_setpriv
 def test_a_process_that_may_not_be_read_is_told_with_what_to_grant(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
@@ -436,3 +331,116 @@ def test_a_process_that_may_not_be_read_is_told_with_what_to_grant(
     last = ends(orders, "c_denied")
     assert (last["state"], last["problem"], last["hint"]) == ("failed", problem, told["hint"])
     assert sidecar.running.alive()
+
+
+def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(watched: Watched) -> None:
+    target, orders, sidecar = watched.target, watched.orders, watched.sidecar
+    standing, ordered = orders.polls[-1], sidecar.metric("orders_total")
+    assert (standing["v"], standing["sampler"], standing["paused"]) == (1, "native", False)
+    assert standing["labels"]["service"] == "shop"
+    assert standing["processes"] == [
+        {"pid": target.pid, "role": "main", "python": standing["processes"][0]["python"]}
+    ]
+    assert (standing["max_seconds"], standing["max_rate"]) == (600, 1000)
+    orders.order("c_one", seconds=2.5, rate=200)
+    last = ends(orders, "c_one")
+    assert (last["state"], last["problem"], last["recordings"]) == ("done", "", 0)
+    assert last["samples"] > 100
+    assert last["top"][0]["function"] == "busy (spin.py)"
+    assert last["processes"][0]["pid"] == target.pid
+    windows = captured(orders, "c_one")
+    assert len(windows) == last["windows"] > 0
+    assert sum(window.quality.samples for window in windows) == last["samples"]
+    told = orders.reports["c_one"]
+    assert [one["state"] for one in told[:2]] == ["sampling", "sampling"]
+    samples = [one.get("samples", 0) for one in told]
+    assert samples == sorted(samples)
+    assert len({*samples}) >= 3
+    assert {poll["agent"] for poll in orders.polls} == {standing["agent"]}
+    assert sidecar.metric("orders_total") == ordered + 1
+
+
+def test_a_stop_order_ends_a_capture_and_what_was_sampled_is_kept(watched: Watched) -> None:
+    orders = watched.orders
+    orders.order("c_long", seconds=300, ordered=True)
+    eventually("it samples", lambda: orders.last("c_long").get("samples", 0) > 20)
+    orders.stops.append("c_long")
+    last = ends(orders, "c_long")
+    assert (last["state"], last["problem"], last["recordings"]) == ("stopped", "", 1)
+    assert last["elapsed_seconds"] < 200
+    assert sum(w.quality.samples for w in captured(orders, "c_long")) == last["samples"]
+    (recording,) = orders.recordings.values()
+    assert sum(len(thread["at_us"]) for thread in recording["threads"]) == last["samples"]
+
+
+def test_each_capture_is_taken_once_however_often_it_is_ordered(watched: Watched) -> None:
+    orders, sidecar = watched.orders, watched.sidecar
+    before = sidecar.metric("captures_total")
+    orders.order("c_1", seconds=0.6)
+    first = ends(orders, "c_1")
+    orders.order("c_2", seconds=0.6)
+    second = ends(orders, "c_2")
+    assert (first["state"], second["state"]) == ("done", "done")
+    reports = orders.reports.pop("c_1")
+    again = ends(orders, "c_1")
+    assert again == reports[-1]
+    assert len(captured(orders, "c_1")) == first["windows"]
+    assert len(captured(orders, "c_2")) == second["windows"]
+    assert sidecar.metric("captures_total") == before + 2
+
+
+def test_a_paused_sidecar_says_so_and_takes_no_capture(watched: Watched) -> None:
+    orders, sidecar = watched.orders, watched.sidecar
+    sidecar.post("/pause", b"")
+    eventually("the held question is asked anew", lambda: orders.polls[-1]["paused"])
+    assert not orders.polls[-1]["ready"]
+    orders.order("c_paused")
+    last = ends(orders, "c_paused")
+    assert (last["state"], last["problem"]) == ("failed", "sampling is paused by: api")
+    assert last["hint"] == "To go on: POST /resume."
+    sidecar.post("/resume", b"")
+    orders.order("c_cut", seconds=60)
+    eventually("it samples", lambda: orders.last("c_cut").get("samples", 0) > 5)
+    sidecar.post("/pause", b"")
+    last = ends(orders, "c_cut")
+    assert (last["state"], last["problem"]) == ("done", "sampling was paused before the capture ended")
+    assert len(captured(orders, "c_cut")) == last["windows"] > 0
+
+
+def test_a_second_capture_of_a_process_fails_while_the_first_goes_on(watched: Watched) -> None:
+    target, orders = watched.target, watched.orders
+    orders.order("c_first", seconds=60)
+    eventually("it samples", lambda: orders.last("c_first").get("samples", 0) > 5)
+    orders.order("c_second")
+    last = ends(orders, "c_second")
+    assert last["problem"] == f"a capture runs on process {target.pid} already"
+    assert last["hint"]
+    assert orders.state("c_first") == "sampling"
+
+
+def test_the_command_has_no_order_of_time_and_says_so(watched: Watched) -> None:
+    orders = watched.orders
+    orders.order("c_command", seconds=1.5, mode="command", ordered=True)
+    last = ends(orders, "c_command")
+    assert (last["state"], last["recordings"]) == ("done", 0)
+    assert "not kept in time order: the py-spy command" in last["problem"]
+    assert last["windows"] > 0
+    assert not orders.tries
+
+
+def test_a_recording_is_sent_again_until_it_is_taken_and_its_loss_fails_nothing(watched: Watched) -> None:
+    orders, sidecar = watched.orders, watched.sidecar
+    before = sidecar.metric("recordings_total")
+    orders.puts = [Reply(503), Reply(429), Reply(401)]
+    orders.order("c_again", seconds=0.6, ordered=True)
+    last = ends(orders, "c_again")
+    assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
+    assert len(orders.tries) == 4
+    orders.puts = [Reply(413, {"error": "too_large", "message": "a recording is too large"})]
+    orders.order("c_large", seconds=0.6, ordered=True)
+    last = ends(orders, "c_large")
+    assert (last["state"], last["recordings"]) == ("done", 0)
+    assert last["problem"].endswith("is lost: the collector answered 413: a recording is too large")
+    assert len(orders.tries) == 5
+    assert sidecar.metric("recordings_total") == before + 2
+    assert sidecar.metric("recording_bytes") == 0

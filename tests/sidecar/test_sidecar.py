@@ -9,12 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from sidelight.cli import run
 from sidelight.sidecar.procfs import ProcFs
 from sidelight.stacks.window import Window
 from tests.running import Running, eventually, running, sidelight
@@ -192,12 +192,12 @@ def test_sigterm_ships_the_window_that_was_open(
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), "--window-seconds", "600", "--mode", mode)
     eventually("it samples", lambda: sidecar.metric("sessions") == 1)
-    began = time.monotonic()
-    eventually("a second has passed", lambda: time.monotonic() > began + 1)
+    before = cpu_ticks(target)
+    eventually("the target has worked for a while", lambda: cpu_ticks(target) >= before + 20)
     assert collector.requests == []
     assert sidecar.running.end() == 0
     (window,) = of(collector, target.pid)
-    assert window.total.cpu > 20
+    assert window.total.cpu > 5
     assert target.alive()
 
 
@@ -218,10 +218,8 @@ def test_a_sidecar_that_is_killed_in_mid_sample_leaves_its_target_running(
     sidecar = start_sidecar("--pid", str(target.pid), "--rate", "1000")
     eventually("it samples", lambda: of(collector, target.pid))
     sidecar.running.end(signal.SIGKILL)
-    before = Path(f"/proc/{target.pid}/stat").read_text().split()[13]
-    eventually(
-        "the target runs on", lambda: Path(f"/proc/{target.pid}/stat").read_text().split()[13] != before
-    )
+    before = cpu_ticks(target)
+    eventually("the target runs on", lambda: cpu_ticks(target) != before)
 
 
 def test_a_process_that_somebody_stops_while_it_is_sampled_is_reported_until_it_runs_again(
@@ -270,12 +268,17 @@ def cpu_ticks(target: Running) -> int:
     return int(Path(f"/proc/{target.pid}/stat").read_text().split()[13])
 
 
+def arguments(*options: str, spool: Path) -> list[str]:
+    return [
+        "sidecar", "--collector", "http://127.0.0.1:1", "--service", "s", "--listen", "127.0.0.1:0",
+        "--spool-dir", str(spool), *options,
+    ]  # fmt: skip
+
+
 def refused_start(*options: str, spool: Path) -> tuple[int, str]:
     done = subprocess.run(
-        sidelight("sidecar", "--collector", "http://127.0.0.1:1", "--service", "s", "--listen", "127.0.0.1:0",
-                  "--spool-dir", str(spool), *options),
-        capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
+        sidelight(*arguments(*options, spool=spool)), capture_output=True, text=True, timeout=60, check=False
+    )
     errors = [line for line in done.stderr.split("\n") if line.startswith(("error:", "hint:"))]
     assert "Traceback" not in done.stderr
     return done.returncode, "\n".join(errors)
@@ -288,8 +291,6 @@ def test_what_is_wrong_at_start_is_said_in_a_line_with_what_to_do(start: Start, 
         port = taken.getsockname()[1]
         cases: list[tuple[tuple[str, ...], int, str]] = [
             (("--match", "("), 2, "not a regular expression"),
-            (("--pid", pid, "--frobnicate"), 2, "frobnicate"),
-            (("--pid", pid, "--token-file", str(tmp_path / "none")), 2, "--token-file"),
             (("--pid", "4194999"), 1, "there is no process 4194999"),
             (("--pid", str(asleep.pid)), 1, f"process {asleep.pid} does not run Python"),
             (("--pid", pid, "--listen", f"127.0.0.1:{port}"), 1, f"port {port} of 127.0.0.1 is in use"),
@@ -299,6 +300,19 @@ def test_what_is_wrong_at_start_is_said_in_a_line_with_what_to_do(start: Start, 
             returned, errors = refused_start(*options, spool=spool)
             assert (returned, said in errors) == (code, True), (options, errors)
             assert "hint:" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(("--frobnicate",), "frobnicate"), (("--token-file", "/none"), "--token-file")]
+)
+def test_a_wrong_option_is_said_in_a_line_with_what_to_do(
+    options: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments("--pid", "1", *options, spool=tmp_path)) == 2
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert "hint:" in errors
+    assert "Traceback" not in errors
 
 
 def test_two_sidecars_on_one_spool_are_refused(
