@@ -181,9 +181,8 @@ def test_a_program_that_starts_python_is_recorded_with_its_children(tool: Tool) 
 
 
 def test_a_program_that_becomes_another_is_recorded_on(tool: Tool) -> None:
-    become = (
-        f"import os, time; time.sleep(0.5); os.execv({sys.executable!r}, {[*PYTHON_STORY, '1', '0', '4']!r})"
-    )
+    story = [*PYTHON_STORY, "0.7", "0", "4"]
+    become = f"import os, time; time.sleep(0.5); os.execv({sys.executable!r}, {story!r})"
     done = tool.run("record", "-o", "x.folded", "--", sys.executable, "-c", become)
     assert done.returncode == 4, done.stderr
     assert spent(tool.read("x.folded"), "compute") != ZERO

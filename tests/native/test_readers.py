@@ -35,8 +35,8 @@ def test_both_readers_find_the_same_stacks(start, wait_until, state, python, kin
     def compared():
         time.sleep(random.uniform(0, 0.01))
         with standing(target.pid, wait_until, state):
-            own, crates = whole(target.pid), of_the_crate(target.pid)
-            if own is not None and crates is not None:
+            own = whole(target.pid)
+            if own is not None and (crates := of_the_crate(target.pid)) is not None:
                 assert own == crates
                 found.append(own)
         return len(found) >= moments and (kind == "threads" or in_sight())

@@ -187,7 +187,9 @@ def main():
     chosen = [kind for kind in KINDS if sys.argv[2] in (kind.__name__, "threads")]
     threads = [threading.Thread(target=again, args=(kind,)) for kind in chosen[1:]]
     if sys.argv[2] == "threads":
-        threads += [threading.Thread(target=time.sleep, args=(END - time.monotonic(),)) for _ in range(200)]
+        # First, while nothing else wants the GIL: each start waits for it.
+        sleepers = [threading.Thread(target=time.sleep, args=(END - time.monotonic(),)) for _ in range(200)]
+        threads = [*sleepers, *threads]
     for thread in threads:
         thread.daemon = True
         thread.start()
