@@ -48,6 +48,7 @@ class Live:
     target: Running
     carrier: Running
     port: str
+    folder: Path
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         content = None if body is None else json.dumps(body).encode()
@@ -104,7 +105,7 @@ def living(folder: Path, *options: str) -> Iterator[Live]:
             found = re.search(r"listening\S*\s+url=(\S+)", carrier.said())
             return found[1] if found else None
 
-        live = Live(served, target, carrier, eventually("the sidecar listens", listens))
+        live = Live(served, target, carrier, eventually("the sidecar listens", listens), folder)
 
         def known() -> bool:
             return any(one["ready"] for one in live.get("/api/v1/agents")["agents"])
@@ -114,9 +115,10 @@ def living(folder: Path, *options: str) -> Iterator[Live]:
         assert carrier.end(signal.SIGTERM) == 0, carrier.said()
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[Live]:
-    with living(tmp_path) as one:
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Shared by the tests that leave it as it was."""
+    with living(tmp_path_factory.mktemp("live")) as one:
         yield one
 
 
@@ -144,18 +146,18 @@ def below(flame: Any, function: str) -> int:
     return samples
 
 
-def test_a_capture_started_over_http_says_what_ran_at_each_moment(live: Live, tmp_path: Path) -> None:
-    capture = live.start(rate=100, seconds=5)
+def test_a_capture_started_over_http_says_what_ran_at_each_moment(live: Live) -> None:
+    capture = live.start(rate=100, seconds=3)
     ended = live.ends(capture)
     assert (ended["state"], ended["problem"]) == ("ready", "")
     (part,) = ended["parts"]
     assert (part["state"], part["recordings"], part["labels"]["pod"]) == ("done", 1, "p-1")
-    assert live.stored(capture) == part["samples"] > 500
+    assert live.stored(capture) == part["samples"] > 100
     assert {one["function"].split(" ")[0] for one in part["top"]} & {"first", "second"}
 
     (listed,) = live.get(f"/api/v1/captures/{capture}/recordings")["recordings"]
     assert (listed["pid"], listed["samples"]) == (live.target.pid, part["samples"])
-    kept = tmp_path / "store" / "v1" / "captures" / capture / "recordings" / f"{listed['name']}.json.zst"
+    kept = live.folder / "store" / "v1" / "captures" / capture / "recordings" / f"{listed['name']}.json.zst"
     recording = json.loads(zstandard.ZstdDecompressor().decompress(kept.read_bytes()))
     schedule = turns(live)
     (main,) = [thread for thread in recording["threads"] if thread["name"] == "MainThread"]
@@ -166,7 +168,7 @@ def test_a_capture_started_over_http_says_what_ran_at_each_moment(live: Live, tm
         if expected := running_at(schedule, recording["start_ns"] // 1000 + at_us):
             found = any(frame.startswith(f"{expected} (") for frame in frames)
             right, wrong = right + found, wrong + (not found)
-    assert right > 200
+    assert right > 50
     assert wrong <= right // 50, (right, wrong)
 
     # The flame graph of the middle of a turn has this turn's function, and not the other.
@@ -208,12 +210,14 @@ def test_two_captures_in_a_row_are_told_apart_and_a_stop_keeps_what_there_is(liv
     assert live.ask("GET", f"/api/v1/captures/{second}/offsets")[0] == 404
 
 
-def test_a_capture_outlives_its_collector(live: Live, tmp_path: Path) -> None:
-    capture = live.start(seconds=4, rate=100)
-    live.sampling(capture)
-    address = live.collector.url.removeprefix("http://")
-    live.collector.running.end(signal.SIGKILL)
-    with collector(tmp_path, str(tmp_path / "store"), "--listen", address) as again:
+def test_a_capture_outlives_its_collector(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        live = stack.enter_context(living(tmp_path))
+        capture = live.start(seconds=4, rate=100)
+        live.sampling(capture)
+        address = live.collector.url.removeprefix("http://")
+        live.collector.running.end(signal.SIGKILL)
+        again = stack.enter_context(collector(tmp_path, str(tmp_path / "store"), "--listen", address))
         live.collector = again
         ended = live.ends(capture)
         assert (ended["state"], ended["problem"]) == ("ready", "")

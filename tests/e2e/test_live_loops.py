@@ -27,7 +27,7 @@ def test_what_held_a_loop_is_found_from_when_until_when(tmp_path: Path) -> None:
         arguments += ["--spool-dir", str(tmp_path / "spool"), "--listen", "127.0.0.1:0"]
         arguments += ["--pid", str(target.pid), *OPTIONS]
         carrier = stack.enter_context(running(tmp_path / "sidecar.log", *sidelight("sidecar", *arguments)))
-        live = Live(served, target, carrier, "")
+        live = Live(served, target, carrier, "", tmp_path)
         eventually(
             "the collector knows a sidecar that is ready",
             lambda: any(one["ready"] for one in live.get("/api/v1/agents")["agents"]),

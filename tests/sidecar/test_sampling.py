@@ -26,13 +26,15 @@ MODES = ["command", "auto"]
 
 
 def sample(session: Session, least: int) -> Sampled:
-    """Windows of a session, added up until there are so many samples."""
+    """Windows of a session, added up until there are so many samples and the target has worked."""
     total = session.take()
 
     def enough() -> bool:
         nonlocal total
         total = total.plus(session.take())
-        return total.quality.samples >= least or session.ended is not None
+        # The command's measure of the target's CPU time is in hundredths of a second.
+        quality = total.quality
+        return quality.samples >= least and quality.target_cpu_ns > 0 or session.ended is not None
 
     eventually("enough samples", enough)
     return total
