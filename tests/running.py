@@ -23,8 +23,11 @@ CHROMIUM = "/usr/bin/chromium-headless-shell"
 """Debian's Chromium without a browser's own windows, which take as much CPU as the pages in them."""
 
 
-def eventually(what: str, check: Callable[[], T | None], seconds: float = 30.0) -> T:
-    """Wait until `check` returns something true; fails after `seconds` saying what was awaited."""
+def eventually(what: str, check: Callable[[], T | None], seconds: float = 90.0) -> T:
+    """Wait until `check` returns something true; fails after `seconds` saying what was awaited.
+
+    On a crowded machine a program may need half a minute to start.
+    """
     deadline = time.monotonic() + seconds
     while True:
         if found := check():

@@ -34,7 +34,7 @@ def sample(session: Session, least: int) -> Sampled:
         total = total.plus(session.take())
         # The command's measure of the target's CPU time is in hundredths of a second.
         quality = total.quality
-        return quality.samples >= least and quality.target_cpu_ns > 0 or session.ended is not None
+        return (quality.samples >= least and quality.target_cpu_ns > 0) or session.ended is not None
 
     eventually("enough samples", enough)
     return total
