@@ -225,6 +225,11 @@ def stopped(capture: Capture, now: float) -> Capture | None:
     return None if capture.ended or capture.stop_at is not None else replace(capture, stop_at=now)
 
 
+def later(read: Capture, known: Capture) -> Capture:
+    """The later of two states of a capture that goes on: claims are added, and no stop is taken back."""
+    return max(read, known, key=lambda one: (one.stop_at is not None, len(one.claims)))
+
+
 def newer(old: Part | None, new: Part) -> bool:
     """Whether a report takes the place of another: what is final stays, and nothing goes back."""
     if old is None:

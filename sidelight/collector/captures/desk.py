@@ -32,6 +32,7 @@ from sidelight.collector.captures.capture import (
     State,
     Wish,
     finished,
+    later,
     news,
     room,
     seen,
@@ -39,9 +40,10 @@ from sidelight.collector.captures.capture import (
     stopped,
     taken,
 )
+from sidelight.collector.captures.polls import Polls, TooMany
 from sidelight.collector.captures.shelf import NoCapture, Shelf, new_id, unix_now
 from sidelight.collector.metrics import Metrics
-from sidelight.stacks.errors import Reason, SidelightError
+from sidelight.stacks.errors import SidelightError
 
 WRITE_SECONDS: Final = 1.5
 """A report that says nothing new but numbers is written when the last one is so old."""
@@ -55,12 +57,6 @@ T = TypeVar("T")
 
 Found = Callable[[Capture, float], Awaitable[int]]
 """How many windows of a capture a query finds that began by this moment (Unix seconds)."""
-
-
-class TooMany(SidelightError):
-    """There are as many captures or held questions as there may be."""
-
-    reason = Reason.OVERLOADED
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +81,6 @@ class _Open:
     """When each sidecar was last told to begin it, or to end what it has not begun."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """A question that waits, and whether whoever asked has gone meanwhile."""
-
-    event: asyncio.Event
-    gone: Callable[[], bool]
-
-
 class Desk:
     """The captures that go on, as one process sees them; for one event loop."""
 
@@ -112,14 +100,13 @@ class Desk:
         self.rules = rules
         self._metrics = metrics
         self._found = found
-        self._max_polls = max_polls
         self._hold_seconds = hold_seconds
         self._look_seconds = look_seconds
         self._clock = clock
         self._holder = token_hex(8)
         self._agents = Agents(2 * max_polls)
         self._open: dict[str, _Open] = {}
-        self._held: dict[str, _Held] = {}
+        self._polls = Polls(max_polls, metrics)
         self._giving = asyncio.Lock()
         self._look_now = asyncio.Event()
         self._told_at = 0.0
@@ -152,8 +139,7 @@ class Desk:
             capture = await asyncio.to_thread(
                 self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
             )
-            if known := self._open.get(capture_id):
-                known.capture = capture
+            self._update(capture)
         return capture
 
     async def fail(self, capture_id: str, agent: str, problem: str, hint: str) -> None:
@@ -170,9 +156,7 @@ class Desk:
         """End a capture early and keep what there is. Raises NoCapture."""
         now = self._clock()
         capture = await asyncio.to_thread(self._shelf.change, capture_id, lambda one: stopped(one, now))
-        if capture_id in self._open:
-            self._open[capture_id].capture = capture
-            self._wake(claim.agent for claim in capture.claims)
+        self._update(capture)
         self._look_now.set()
         return capture
 
@@ -181,7 +165,7 @@ class Desk:
         await asyncio.to_thread(self._shelf.delete, capture_id)
         gone = self._open.pop(capture_id, None)
         if gone:
-            self._wake(claim.agent for claim in gone.capture.claims)
+            self._polls.wake(claim.agent for claim in gone.capture.claims)
 
     async def poll(self, poll: Poll, gone: Callable[[], bool] = lambda: False) -> Orders:
         """What a sidecar is to do: at once if there is something, else when there is, or after a while.
@@ -197,11 +181,12 @@ class Desk:
             if self._is_free(agent, one.capture) and able([agent], one.capture.wish):
                 await self._give(one.capture.id)
         while True:
-            orders, pending = self._orders(agent, known, unknown)
+            now = await self._confirm(agent, known)
+            orders, pending = self._orders(agent, known, unknown, now)
             left = deadline - asyncio.get_running_loop().time()
             if orders or left <= 0 or self.closed:
                 return orders
-            await self._wait(poll.agent, min(left, AGAIN_SECONDS) if pending else left, gone)
+            await self._polls.wait(poll.agent, min(left, AGAIN_SECONDS) if pending else left, gone)
 
     def all_agents(self) -> list[Agent]:
         """The sidecars that ask for work, here and elsewhere."""
@@ -245,7 +230,7 @@ class Desk:
         """Answer all that are held."""
         self.closed = True
         self._look_now.set()
-        self._wake(list(self._held))
+        self._polls.wake_all()
 
     async def leave(self) -> None:
         """Say that no sidecar asks here any longer."""
@@ -273,13 +258,10 @@ class Desk:
             # One made since the list was asked for is not in it.
             if self._open[capture_id].capture.created < now - MOMENT_SECONDS:
                 gone = self._open.pop(capture_id)
-                self._wake(claim.agent for claim in gone.capture.claims)
+                self._polls.wake(claim.agent for claim in gone.capture.claims)
         for capture_id, capture in going.items():
-            known = self._open.setdefault(capture_id, _Open(capture))
-            changed = known.capture.stop_at != capture.stop_at
-            known.capture = capture
-            if changed:
-                self._wake(claim.agent for claim in capture.claims)
+            self._open.setdefault(capture_id, _Open(capture))
+            self._update(capture)
         for capture_id in list(going):
             await self._give(capture_id)
 
@@ -298,13 +280,55 @@ class Desk:
             random.shuffle(free)
             claims = [Claim(one.poll.agent, dict(one.poll.labels), now) for one in free]
             try:
-                known.capture = await asyncio.to_thread(
+                capture = await asyncio.to_thread(
                     self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
                 )
             except NoCapture:
                 self._open.pop(capture_id, None)
                 return
-            self._wake(claim.agent for claim in known.capture.claims)
+            self._update(capture)
+            self._polls.wake(claim.agent for claim in known.capture.claims)
+
+    def _update(self, capture: Capture) -> None:
+        """Keep what was read or written of a capture, unless it was changed here meanwhile."""
+        if known := self._open.get(capture.id):
+            stop_at, known.capture = known.capture.stop_at, later(capture, known.capture)
+            if known.capture.stop_at != stop_at:
+                self._polls.wake(claim.agent for claim in known.capture.claims)
+
+    async def _confirm(self, agent: Agent, known: set[str]) -> float:
+        """Read the captures anew that a sidecar is about to be told to begin; the moment it is told.
+
+        Another collector may have stopped or deleted one, and said so to whoever asked for it.
+        """
+        confirmed: set[str] = set()
+        while True:
+            now = self._clock()
+            due = [one.capture for one in self._open.values() if self._is_due(one, agent, known, now)]
+            due = [one for one in due if one.stop_at is None and one.id not in confirmed]
+            if not due:
+                return now
+            for capture_id in [one.id for one in due]:
+                confirmed.add(capture_id)
+                try:
+                    capture = await asyncio.to_thread(self._shelf.capture, capture_id)
+                except NoCapture:
+                    self._open.pop(capture_id, None)
+                    continue
+                if capture.ended is None:
+                    self._update(capture)
+                else:
+                    self._open.pop(capture_id, None)
+
+    def _is_due(self, one: _Open, agent: Agent, known: set[str], now: float) -> bool:
+        """Whether a sidecar has a capture that it did not tell of, and was not told of lately."""
+        name = agent.poll.agent
+        return (
+            name not in one.parts
+            and one.capture.id not in known
+            and now >= one.ordered.get(name, 0.0) + AGAIN_SECONDS
+            and any(claim.agent == name for claim in one.capture.claims)
+        )
 
     def _is_free(self, agent: Agent, capture: Capture) -> bool:
         """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
@@ -312,7 +336,7 @@ class Desk:
         if not room(capture, self.rules, now) or agent.seen < now - self._hold_seconds - AGENTS_SECONDS:
             return False
         name = agent.poll.agent
-        if (held := self._held.get(name)) and held.gone():
+        if self._polls.is_gone(name):
             return False
         for one in self._open.values():
             part = one.parts.get(name)
@@ -321,12 +345,14 @@ class Desk:
                 return False
         return True
 
-    def _orders(self, agent: Agent, known: set[str], unknown: Iterable[str]) -> tuple[Orders, bool]:
+    def _orders(
+        self, agent: Agent, known: set[str], unknown: Iterable[str], now: float
+    ) -> tuple[Orders, bool]:
         """What there is for a sidecar that told of these captures, of which some are unknown here.
 
         And whether it has been told lately of what it has not confirmed.
         """
-        name, now, pending = agent.poll.agent, self._clock(), False
+        name, pending = agent.poll.agent, False
         begin: list[Capture] = []
         stop = list(unknown)
         for one in self._open.values():
@@ -337,7 +363,7 @@ class Desk:
                 # While it samples it asks about once a second.
                 sampling = part is None or part.report.state is State.SAMPLING
                 stop += [capture.id] if sampling and capture.stop_at is not None else []
-            elif now < one.ordered.get(name, 0.0) + AGAIN_SECONDS:
+            elif not self._is_due(one, agent, known, now):
                 pending = True
             else:
                 # One that is to stop may have been ordered just now.
@@ -400,7 +426,7 @@ class Desk:
                     await self._end(capture_id, outcome, parts)
             except NoCapture:
                 self._open.pop(capture_id, None)
-                self._wake(claim.agent for claim in known.capture.claims)
+                self._polls.wake(claim.agent for claim in known.capture.claims)
             except SidelightError as error:
                 self._failed(error)
 
@@ -462,29 +488,6 @@ class Desk:
         now = self._clock()
         told = await asyncio.to_thread(self._shelf.agents, self._holder, now - 4 * AGENTS_SECONDS)
         self._agents.hear(told, now)
-
-    async def _wait(self, agent: str, seconds: float, gone: Callable[[], bool]) -> None:
-        if agent not in self._held and len(self._held) >= self._max_polls:
-            raise TooMany(
-                f"{len(self._held)} sidecars wait here for work already",
-                hint="Ask again later; start more collectors or raise --capture-max-polls.",
-            )
-        held = self._held[agent] = _Held(asyncio.Event(), gone)
-        self._metrics.capture_polls.set(len(self._held))
-        try:
-            async with asyncio.timeout(seconds):
-                await held.event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            if self._held.get(agent) is held:
-                del self._held[agent]
-            self._metrics.capture_polls.set(len(self._held))
-
-    def _wake(self, agents: Iterable[str]) -> None:
-        for agent in list(agents):
-            if held := self._held.get(agent):
-                held.event.set()
 
     def _failed(self, error: SidelightError) -> None:
         self._metrics.capture_errors.inc()

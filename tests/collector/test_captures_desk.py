@@ -1,0 +1,188 @@
+"""Orders of captures without a server: what a poll answers when a capture is stopped at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from sidelight.collector.captures.asked import Poll
+from sidelight.collector.captures.capture import Capture, Report, Rules, State, Wish
+from sidelight.collector.captures.desk import Desk, Orders
+from sidelight.collector.captures.shelf import Shelf
+from sidelight.collector.metrics import Metrics
+from sidelight.collector.query.matching import read_selector
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.stacks.labels import Labels
+
+
+@dataclass
+class Gate:
+    """One answer of a store, held back until it is released."""
+
+    operation: str
+    key: str = "/state.json"
+    reached: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+
+class SlowStore(MemoryStore):
+    """A store that does what it is asked at once; the answer may come later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gate: Gate | None = None
+
+    @contextmanager
+    def held(self, operation: str) -> Iterator[Gate]:
+        """Hold back the next answer to `get` or `put` of a capture; released in the end at the latest."""
+        self._gate = gate = Gate(operation)
+        try:
+            yield gate
+        finally:
+            gate.released.set()
+
+    def get_with_etag(self, key: str) -> tuple[bytes, str]:
+        answer = super().get_with_etag(key)
+        self._pass("get", key)
+        return answer
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        etag = super().put(key, content, if_absent=if_absent, if_match=if_match)
+        self._pass("put", key)
+        return etag
+
+    def _pass(self, operation: str, key: str) -> None:
+        gate = self._gate
+        if gate and gate.operation == operation and key.endswith(gate.key):
+            self._gate = None
+            gate.reached.set()
+            assert gate.released.wait(60), "nobody released the answer"
+
+
+class Collectors:
+    """As many collectors as asked for on one store."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.store = SlowStore()
+        self.shelves = [Shelf(self.store) for _ in range(count)]
+        self.desks = [
+            Desk(shelf, Rules(), Metrics(), no_windows, max_polls=10, hold_seconds=25, look_seconds=60)
+            for shelf in self.shelves
+        ]
+
+    def close(self) -> None:
+        for shelf in self.shelves:
+            shelf.close()
+
+
+async def no_windows(_: Capture, __: float) -> int:
+    return 0
+
+
+def wish(service: str = "shop", pods: int = 1) -> Wish:
+    return Wish(service, "", read_selector(""), pods, 2.0, 100, "auto", True)
+
+
+def poll(agent: str = "a", *reports: Report) -> Poll:
+    """What a sidecar asks that does not wait."""
+    labels = Labels({"service": "shop", "pod": f"p-{agent}"})
+    return Poll(agent, labels, "0.1.0", "native", (), 0.0, 0, True, "", "", False, (), 0.0, reports)
+
+
+Act = Callable[[Desk, str], Awaitable[object]]
+ACTS = pytest.mark.parametrize("act", [Desk.stop, Desk.delete])
+
+
+def obeys(orders: Orders, capture: Capture, act: Act) -> None:
+    """A sidecar is not told to begin a capture that has been stopped or deleted."""
+    assert [one.id for one in orders.begin] == []
+    assert orders.stop == ((capture.id,) if act is Desk.stop else ())
+
+
+async def reached(gate: Gate) -> None:
+    await asyncio.to_thread(gate.reached.wait, 60)
+    assert gate.reached.is_set()
+
+
+@ACTS
+async def test_stale_list_read_gives_no_order_of_a_stopped_capture(act: Act) -> None:
+    with closing(Collectors()) as at:
+        (desk,) = at.desks
+        await desk.poll(poll())
+        capture = await desk.begin(wish())
+        with at.store.held("get") as gate:
+            looking = asyncio.create_task(desk.begin(wish("cart")))  # which looks at all there are
+            await reached(gate)
+            await act(desk, capture.id)
+        await looking
+        obeys(await desk.poll(poll()), capture, act)
+
+
+@ACTS
+async def test_claim_that_finishes_after_a_stop_gives_no_order(act: Act) -> None:
+    with closing(Collectors()) as at:
+        (desk,) = at.desks
+        capture = await desk.begin(wish())
+        with at.store.held("put") as gate:
+            asking = asyncio.create_task(desk.poll(poll()))
+            await reached(gate)
+            await act(desk, capture.id)
+        obeys(await asking, capture, act)
+
+
+@ACTS
+async def test_stop_during_the_last_read_before_an_order_gives_no_order(act: Act) -> None:
+    with closing(Collectors()) as at:
+        (desk,) = at.desks
+        await desk.poll(poll())
+        capture = await desk.begin(wish())
+        with at.store.held("get") as gate:
+            asking = asyncio.create_task(desk.poll(poll()))
+            await reached(gate)
+            await act(desk, capture.id)
+        obeys(await asking, capture, act)
+
+
+@ACTS
+async def test_report_read_before_a_stop_gives_no_order_to_another_sidecar(act: Act) -> None:
+    with closing(Collectors(2)) as at:
+        first, second = at.desks
+        await first.poll(poll("a"))
+        await first.poll(poll("b"))
+        capture = await first.begin(wish(pods=2))
+        with at.store.held("get") as gate:
+            telling = asyncio.create_task(second.poll(poll("a", Report(capture.id, State.SAMPLING))))
+            await reached(gate)
+            await act(second, capture.id)
+        assert (await telling).begin == ()
+        obeys(await second.poll(poll("b")), capture, act)
+
+
+@ACTS
+async def test_stop_at_another_collector_gives_no_order_here(act: Act) -> None:
+    with closing(Collectors(2)) as at:
+        here, elsewhere = at.desks
+        await here.poll(poll())
+        capture = await here.begin(wish())
+        await act(elsewhere, capture.id)
+        obeys(await here.poll(poll()), capture, act)
+
+
+async def test_stop_reaches_a_running_sidecar_despite_a_stale_list_read() -> None:
+    with closing(Collectors()) as at:
+        (desk,) = at.desks
+        await desk.poll(poll())
+        capture = await desk.begin(wish())
+        assert [one.id for one in (await desk.poll(poll())).begin] == [capture.id]
+        told = poll("a", Report(capture.id, State.SAMPLING))
+        with at.store.held("get") as gate:
+            looking = asyncio.create_task(desk.begin(wish("cart")))
+            await reached(gate)
+            await desk.stop(capture.id)
+        await looking
+        assert (await desk.poll(told)).stop == (capture.id,)
