@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +23,7 @@ receivers:
 - name: hook
   webhook_configs: [{url: %s, send_resolved: true}]
 """
+_LISTENING = re.compile(r'msg="Listening on" address=(127\.0\.0\.1:\d+)')
 
 
 @dataclass
@@ -38,33 +40,31 @@ class Alertmanager:
 
 
 @contextmanager
-def alertmanager(folder: Path, hook: str, port: int = 0) -> Iterator[Alertmanager]:
+def alertmanager(folder: Path, hook: str) -> Iterator[Alertmanager]:
     """An Alertmanager on loopback that hands its notifications to a webhook."""
     binary = shutil.which("prometheus-alertmanager")
     assert binary, "these tests need Debian's prometheus-alertmanager: run `make tools`"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yml").write_text(CONFIG % json.dumps(hook))
-    port = port or free_port()
     argv = [
         binary,
         f"--config.file={folder / 'config.yml'}",
         f"--storage.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.listen-address=127.0.0.1:0",
         "--cluster.listen-address=",
     ]
-    url = f"http://127.0.0.1:{port}"
     with running(folder / "alertmanager.log", *argv) as process:
 
-        def ready() -> bool:
+        def ready() -> str:
             assert process.alive(), process.said()
-            try:
-                with urllib.request.urlopen(f"{url}/-/ready", timeout=5) as answer:
-                    return bool(answer.status == 200)
-            except OSError:
-                return False
+            found = _LISTENING.search(process.said())
+            if found is None:
+                return ""
+            url = f"http://{found[1]}"
+            with urllib.request.urlopen(f"{url}/-/ready", timeout=30) as answer:
+                return url if answer.status == 200 else ""
 
-        eventually("alertmanager is ready", ready)
-        yield Alertmanager(url)
+        yield Alertmanager(eventually("alertmanager is ready", ready))
         process.end()
 
 
@@ -98,10 +98,23 @@ class Webhook:
     def events(self) -> list[str]:
         return [one.json["event"] for one in self.got]
 
+    def forget(self) -> None:
+        """Be as at the start."""
+        self.got.clear()
+        self.answers, self.location = 200, ""
+
 
 @contextmanager
-def webhook(port: int = 0) -> Iterator[Webhook]:
+def webhook() -> Iterator[Webhook]:
     """A webhook on loopback."""
+    with webhook_away() as (kept, begin):
+        begin()
+        yield kept
+
+
+@contextmanager
+def webhook_away() -> Iterator[tuple[Webhook, Callable[[], None]]]:
+    """A webhook whose connections are refused until it is told to begin; its port is its own already."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -116,15 +129,21 @@ def webhook(port: int = 0) -> Iterator[Webhook]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server.server_bind()
     kept = Webhook(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
+
+    def begin() -> None:
+        server.server_activate()
+        thread.start()
+
     try:
-        yield kept
+        yield kept, begin
     finally:
-        server.shutdown()
-        thread.join()
+        if thread.is_alive():
+            server.shutdown()
+            thread.join()
         server.server_close()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import sqrt
@@ -17,11 +17,14 @@ from sidelight.collector.deploys.pace import Pace
 from sidelight.collector.deploys.shelf import Shelf
 from sidelight.collector.deploys.watch import Alerts, Watch
 from sidelight.collector.discovery.rollouts import Rollout
+from sidelight.collector.lru import Lru
 from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.cache import TableCache
+from sidelight.collector.query.engine import MANIFESTS, until_complete
 from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.reading import Reading
+from sidelight.collector.query.reading import Deadline, Reading
 from sidelight.collector.store.lease import Leases
+from sidelight.collector.store.manifest import Manifest
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.stacks.window import Window
@@ -38,22 +41,42 @@ RULES = Rules()
 LIMITS = QueryLimits(timeout_seconds=300)
 
 
+class SameThread(Executor):
+    """An executor that runs what it is given at once, in the thread that asks."""
+
+    def submit(self, work: Callable[..., Answer], /, *given: Any, **named: Any) -> Future[Answer]:
+        done: Future[Answer] = Future()
+        try:
+            done.set_result(work(*given, **named))
+        except Exception as error:  # noqa: BLE001 - as other executors do
+            done.set_exception(error)
+        return done
+
+
 class Asked:
-    """Asks one store as the collector does, in the thread of the test."""
+    """Queries of one store, answered as the engine does, but in the thread of the test."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._cache = TableCache(LIMITS.cache_bytes)
+        self._manifests: Lru[Manifest] = Lru(LIMITS.cache_bytes // MANIFESTS)
+        self._pool = SameThread()
         self.cpu_seconds = 0.0
         self.fails: Callable[[], None] = lambda: None
 
     def __call__(self, answer: Callable[[Reading], Answer]) -> Answer:
         self.fails()
         begin = time.thread_time()
-        with closing(QueryEngine(self._store, LIMITS)) as engine:
-            try:
-                return asyncio.run(engine.ask(answer))
-            finally:
-                self.cpu_seconds = time.thread_time() - begin
+        deadline = Deadline(LIMITS.timeout_seconds)
+        reading = Reading(self._store, self._cache, self._pool, deadline, manifests=self._manifests)
+        try:
+            return until_complete(answer, reading)
+        finally:
+            self.cpu_seconds = time.thread_time() - begin
+
+
+_encoded: dict[tuple[object, ...], list[tuple[str, bytes]]] = {}
+"""Objects of windows that a test stored, by what they were made of."""
 
 
 @dataclass
@@ -79,6 +102,28 @@ class World:
         **labels: str,
     ) -> None:
         """Windows of pods of a version, one after the other without a gap, in a segment for each hour."""
+        if not isinstance(text, str):
+            self._write(version, start, until, text, pods, step, labels)
+            return
+        # Many tests begin with the same windows: they are encoded once.
+        key = (version, start, until, text, tuple(pods), step, *sorted(labels.items()))
+        if key not in _encoded:
+            other = World()
+            other._write(version, start, until, text, pods, step, labels)
+            _encoded[key] = [(entry.key, other.store.get(entry.key)) for entry in other.store.list("")]
+        for name, content in _encoded[key]:
+            self.store.put(name, content, if_absent=True)
+
+    def _write(
+        self,
+        version: str,
+        start: float,
+        until: float,
+        text: str | Callable[[str, float], str],
+        pods: Iterable[str],
+        step: float,
+        labels: Mapping[str, str],
+    ) -> None:
         segments: dict[int, list[Window]] = {}
         at = start
         while at < until:
@@ -195,3 +240,11 @@ def states(deploys: Iterable[Deploy]) -> Mapping[str, str]:
 
 def given(rules: Rules, **changes: Any) -> Rules:
     return replace(rules, **changes)
+
+
+def ships_until_now(ago: float, until: float, version: str, text: Callable[[str, float], str]) -> World:
+    """A store with windows of a version between two ages in seconds, for collectors with a real clock."""
+    world = World()
+    now = int(time.time() - START)
+    world.ships(version, now - ago, now - until, text=text, pods="abcd")
+    return world

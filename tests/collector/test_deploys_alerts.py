@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
+import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -37,9 +39,12 @@ from sidelight.collector.metrics import Metrics
 from sidelight.collector.settings import Settings
 from sidelight.collector.store.memory import MemoryStore
 from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.s3 import S3Store
 from sidelight.settings import BadSetting, parse, shown
-from tests.collector.alertmanagers import Webhook, alertmanager, free_port, webhook
-from tests.running import eventually
+from tests.collector.alertmanagers import Alertmanager, Webhook, alertmanager, webhook, webhook_away
+from tests.collector.deploying import HOUR, ships_until_now, working
+from tests.collector.processes import Process, metric
+from tests.running import S3Server, eventually
 
 RULES = Rules()
 SECRET = b"a secret of many bytes"
@@ -58,11 +63,12 @@ class Place:
     store: ObjectStore = field(default_factory=MemoryStore)
     at: float = field(default_factory=lambda: float(int(time.time())))
     metrics: Metrics = field(default_factory=Metrics)
+    service: str = "shop"
     id: str = ""
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self.store)
-        labels = ("prod", "shop", "2")
+        labels = ("prod", self.service, "2")
         one = new(labels, self.at - 900, "1", Span(self.at - 9000, self.at - 900), None, RULES)
         assert self.shelf.create(one)
         self.id = one.id
@@ -102,9 +108,30 @@ def place() -> Iterator[Place]:
         yield made
 
 
-@pytest.fixture
-def hook() -> Iterator[Webhook]:
+@pytest.fixture(scope="module")
+def one_hook() -> Iterator[Webhook]:
     with webhook() as server:
+        yield server
+
+
+@pytest.fixture
+def hook(one_hook: Webhook) -> Webhook:
+    """The webhook of this module, which has got nothing yet."""
+    one_hook.forget()
+    return one_hook
+
+
+@pytest.fixture(scope="module")
+def notified() -> Iterator[Webhook]:
+    """What Alertmanager tells of the alerts of all tests."""
+    with webhook() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def manager(tmp_path_factory: pytest.TempPathFactory, notified: Webhook) -> Iterator[Alertmanager]:
+    """The Alertmanager of this module: each test has a service of its own."""
+    with alertmanager(tmp_path_factory.mktemp("alertmanager"), notified.url) as server:
         yield server
 
 
@@ -178,37 +205,36 @@ def test_what_a_webhook_gets_is_signed(place: Place, hook: Webhook) -> None:
     assert sent.headers["Sidelight-Delivery"] == sent.json["delivery"] == f"{place.id}-1"
 
 
-def test_a_receiver_that_is_away_is_tried_less_and_less_often_and_then_given_up(place: Place) -> None:
-    port = free_port()
-    to = place.receivers(webhook=Address(f"http://me:pass@127.0.0.1:{port}/token-in-path"))
-    place.judged(State.REGRESSED)
-    begin, tries = place.at, []
-    while place.at < begin + 7200:
-        before = sum(one.tries for one in place.deploy.deliveries)
-        place.told(to)
-        if sum(one.tries for one in place.deploy.deliveries) > before:
-            tries.append(place.at - begin)
-        place.at += 5
+def test_an_unreachable_receiver_is_tried_less_often_and_then_given_up(place: Place) -> None:
+    with webhook_away() as (away, _):
+        to = place.receivers(webhook=Address(f"http://me:pass@127.0.0.1:{away.port}/token-in-path"))
+        place.judged(State.REGRESSED)
+        begin, tries, before = place.at, [], 0
+        while place.at < begin + 7200:
+            now = sum(one.tries for one in place.told(to).deliveries)
+            if now > before:
+                tries.append(place.at - begin)
+            before = now
+            place.at += 10
     assert tries[:5] == [0, 10, 30, 70, 150]
-    assert all(later - earlier <= 605 for earlier, later in pairwise(tries))
+    assert all(later - earlier <= 610 for earlier, later in pairwise(tries))
     (left,) = place.deploy.deliveries
     assert left.outcome == "failed"
     assert tries[-1] >= 3600
     assert place.counted(WEBHOOK, "given_up") == 1
     assert place.counted(WEBHOOK, "failed") == len(tries) - 1
-    assert f"127.0.0.1:{port}" in left.problem
+    assert f"127.0.0.1:{away.port}" in left.problem
     assert "pass" not in left.problem
     assert "token-in-path" not in left.problem
 
 
 def test_a_receiver_that_comes_back_is_told_what_it_missed(place: Place) -> None:
-    port = free_port()
-    to = place.receivers(webhook=Address(f"http://127.0.0.1:{port}/hook"))
-    place.judged(State.REGRESSED)
-    place.told(to)
-    assert place.deploy.deliveries[0].outcome == "pending"
-    with webhook(port) as hook:
-        place.told(to)
+    with webhook_away() as (hook, begin):
+        place.judged(State.REGRESSED)
+        place.told(place.receivers(webhook=Address(hook.url)))
+        assert place.deploy.deliveries[0].outcome == "pending"
+        begin()
+        place.told(place.receivers(webhook=Address(hook.url)))
         assert hook.got == []  # it is not yet time
         place.at += 11
         # Another process goes on where the first ended.
@@ -285,79 +311,115 @@ def test_one_that_died_while_it_told_is_made_up_for_with_the_same_id(place: Plac
     assert [one.json["delivery"] for one in hook.got] == [f"{place.id}-1"]
 
 
-def test_alertmanager_has_the_alert_until_it_is_resolved(tmp_path: Path, hook: Webhook) -> None:
-    place = Place()
-    with closing(place.shelf), alertmanager(tmp_path, hook.url) as manager:
+def of(manager: Alertmanager, place: Place) -> list[dict[str, Any]]:
+    """The alerts of one test that have not ended."""
+    return [one for one in manager.alerts() if one["labels"]["service"] == place.service]
+
+
+def test_alertmanager_has_the_alert_until_it_is_resolved(manager: Alertmanager, notified: Webhook) -> None:
+    place = Place(service="resolved")
+    with closing(place.shelf):
         now = {"at": time.time()}
-        to = place.receivers(
-            alertmanagers=[Address(manager.url)], resend_seconds=60.0, clock=lambda: now["at"]
-        )
+
+        def collector() -> Receivers:
+            to = [Address(manager.url)]
+            return place.receivers(alertmanagers=to, resend_seconds=60.0, clock=lambda: now["at"])
+
         place.judged(State.REGRESSED)
-        place.told(to)
+        place.told(collector())
         assert place.deploy.deliveries[0].outcome == "sent"
-        (alert,) = manager.alerts()
+        (alert,) = of(manager, place)
         assert alert["labels"] == {
             "alertname": "SidelightRegression",
             "namespace": "prod",
-            "service": "shop",
+            "service": "resolved",
             "version": "2",
         }
-        assert alert["annotations"]["summary"] == "prod/shop: version 2 is worse than 1"
+        assert alert["annotations"]["summary"] == "prod/resolved: version 2 is worse than 1"
         assert alert["annotations"]["description"] == "B takes 8 % more. CPU time: +8 %, beyond +5 %."
-        assert alert["generatorURL"].startswith("https://sidelight.example/p/s/shop/compare?")
+        assert alert["generatorURL"].startswith("https://sidelight.example/p/s/resolved/compare?")
         first = alert["endsAt"]
         # Another collector that goes on sends the same alert, which only lives on for longer.
         now["at"] += 61
-        other = place.receivers(
-            alertmanagers=[Address(manager.url)], resend_seconds=60.0, clock=lambda: now["at"]
-        )
+        other = collector()
         place.told(other)
-        (alert,) = manager.alerts()
+        (alert,) = of(manager, place)
         assert alert["endsAt"] > first
+
+        def told() -> set[str]:
+            alerts = [alert for one in list(notified.got) for alert in one.json["alerts"]]
+            return {one["status"] for one in alerts if one["labels"]["service"] == place.service}
+
+        # Alertmanager passes over an alert that ends before it told of it.
+        eventually("alertmanager told of it", lambda: told() == {"firing"})
         place.over()
         now["at"] = time.time() + 30  # a clock that is ahead of Alertmanager's
         place.told(other)
-        eventually("alertmanager has no alert", lambda: manager.alerts() == [])
-        eventually(
-            "it told of both", lambda: {one.json["status"] for one in hook.got} == {"firing", "resolved"}
-        )
+        eventually("alertmanager has no alert", lambda: of(manager, place) == [])
+        eventually("it told of its end", lambda: told() == {"firing", "resolved"})
         assert place.deploy.deliveries[0].event == "resolved"
         assert not place.deploy.is_active
 
 
-def test_an_alertmanager_that_forgot_is_told_again(tmp_path: Path, hook: Webhook) -> None:
-    place, port = Place(), free_port()
-    with closing(place.shelf):
-        now = {"at": time.time()}
+def test_an_alertmanager_that_was_away_gets_the_alert_again(place: Place, hook: Webhook) -> None:
+    to = place.receivers(alertmanagers=[Address(f"http://127.0.0.1:{hook.port}/")], resend_seconds=60.0)
+    place.judged(State.REGRESSED)
+    place.told(to)
+    assert [one.path for one in hook.got] == ["/api/v2/alerts"]
+    hook.answers = 503
+    place.at += 61
+    place.told(to)
+    assert (len(hook.got), place.counted(ALERTMANAGER, "failed")) == (2, 1)
+    hook.answers = 200
+    place.told(to)
+    assert len(hook.got) == 2  # it is left alone for ten seconds
+    place.at += 11
+    place.told(to)
+    assert len(hook.got) == 3
+    assert hook.got[2].json[0]["labels"] == hook.got[0].json[0]["labels"]
+    assert len([one for one in place.deploy.deliveries if one.event == "regressed"]) == 1
+
+
+def test_all_alertmanagers_of_a_cluster_are_told(manager: Alertmanager) -> None:
+    place = Place(service="cluster")
+    with closing(place.shelf), webhook_away() as (dead, _):
         to = place.receivers(
-            alertmanagers=[Address(f"http://127.0.0.1:{port}/")], clock=lambda: now["at"], resend_seconds=60.0
+            alertmanagers=[Address(f"http://127.0.0.1:{dead.port}"), Address(manager.url)], clock=time.time
         )
         place.judged(State.REGRESSED)
-        with alertmanager(tmp_path / "first", hook.url, port) as manager:
-            place.told(to)
-            assert len(manager.alerts()) == 1
-        now["at"] += 61
         place.told(to)
-        assert place.counted(ALERTMANAGER, "failed") == 1
-        with alertmanager(tmp_path / "second", hook.url, port) as manager:
-            assert manager.alerts() == []
-            place.told(to)
-            assert manager.alerts() == []  # it is left alone for ten seconds
-            now["at"] += 11
-            place.told(to)
-            assert len(manager.alerts()) == 1
-        assert len([one for one in place.deploy.deliveries if one.event == "regressed"]) == 1
-
-
-def test_all_alertmanagers_of_a_cluster_are_told(tmp_path: Path, hook: Webhook) -> None:
-    place = Place()
-    with closing(place.shelf), alertmanager(tmp_path, hook.url) as manager:
-        dead = Address(f"http://127.0.0.1:{free_port()}")
-        to = place.receivers(alertmanagers=[dead, Address(manager.url)], clock=time.time)
-        place.judged(State.REGRESSED)
-        place.told(to)
-        assert len(manager.alerts()) == 1
+        assert len(of(manager, place)) == 1
         assert place.deploy.deliveries[0].outcome == "sent"
+
+
+def test_the_end_of_a_first_arrival_does_not_end_the_alert_of_the_second(manager: Alertmanager) -> None:
+    now = float(int(time.time()))
+    shelf, labels = Shelf(MemoryStore()), ("prod", "returned", "2")
+
+    def regressed(number: int, at: float) -> Deploy:
+        one = new(labels, at - 900, "1", Span(at - 9000, at - 900), None, RULES, number)
+        judged = looked(one, look(1, at, State.REGRESSED), None, RULES)
+        assert shelf.create(judged)
+        return judged
+
+    def alerts() -> list[str]:
+        found = [one for one in manager.alerts() if one["labels"]["service"] == "returned"]
+        return [one["status"]["state"] for one in found]
+
+    with closing(shelf):
+        to = Receivers(shelf, Metrics(), alertmanagers=(Address(manager.url),), clock=lambda: now)
+        first = regressed(1, now - 7200)
+        to.tell([first], lambda: False)
+        gone = shelf.change(first.id, lambda one: ended(one, Over(now - 3600, Why.ROLLED_BACK, "1")))
+        again = regressed(2, now)
+        to.tell([again, gone], lambda: False)
+        eventually("it fires", lambda: alerts() == ["active"])
+        assert [one.event for one in shelf.deploy(again.id).deliveries] == ["regressed"]
+        (told,) = shelf.deploy(first.id).deliveries
+        assert (told.receiver, told.event, told.outcome) == (ALERTMANAGER, "resolved", "sent")
+        over = shelf.change(again.id, lambda one: ended(one, Over(now, Why.ROLLED_BACK, "1")))
+        to.tell([over], lambda: False)
+        eventually("it ends", lambda: alerts() == [])
 
 
 def test_a_user_and_a_password_in_a_url_are_sent_as_such(place: Place, hook: Webhook) -> None:
@@ -430,3 +492,51 @@ def test_nobody_is_told_without_a_url(place: Place) -> None:
     place.told(receivers(Settings(store="x"), place.shelf, place.metrics))
     assert place.deploy.deliveries == ()
     assert replace(place.deploy, deliveries=()) == place.deploy
+
+
+def asked(process: Process, path: str, method: str = "GET") -> Any:
+    request = urllib.request.Request(f"http://127.0.0.1:{process.port()}/api/v1/{path}", method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def one_of(processes: list[Process]) -> Process | None:
+    """The one that looks after deploys, by its own count."""
+    return next((one for one in processes if metric(one.port(), "sidelight_deploys_watched")), None)
+
+
+def test_of_several_collectors_each_thing_is_told_once_though_one_is_killed(
+    start: Callable[..., Process],
+    s3_server: S3Server,
+    new_bucket: Callable[[], str],
+    hook: Webhook,
+) -> None:
+    bucket = new_bucket()
+    store = S3Store(bucket, "p", endpoint=s3_server.endpoint)
+    for world in (
+        ships_until_now(2 * HOUR, 0, "1", working(0.30)),
+        ships_until_now(HOUR / 2, 0, "2", working(0.42, 2)),
+    ):
+        for entry in world.store.list(""):
+            store.put(f"{entry.key}", world.store.get(entry.key))
+    given = ["--s3-endpoint", s3_server.endpoint, "--deploy-webhook-url", hook.url]
+    given += ["--deploy-interval-seconds", "0.5", "--compact-lease-seconds", "3"]
+    given += ["--compact-interval-seconds", "0"]
+    first = [start(f"s3://{bucket}/p", *given) for _ in range(2)]
+    # Of this one the processes that serve leave it to the one that compacts.
+    several = start(f"s3://{bucket}/p", *given, "--workers", "2")
+    eventually("somebody is told", lambda: hook.got, 90.0)
+    holder = eventually("one of them looks after it", lambda: one_of([*first, several]), 60.0)
+    holder.kill()
+    others = [one for one in (*first, several) if one is not holder]
+    (deploy,) = asked(others[0], "deploys")["deploys"]
+    assert (deploy["version"], deploy["state"], deploy["firing"]) == ("2", "regressed", True)
+    resolved = asked(others[1], f"deploys/{deploy['id']}/resolve", "POST")
+    assert resolved["firing"] is False
+    eventually("another goes on", lambda: len(hook.got) > 1, 90.0)
+    eventually(
+        "and has written that down",
+        lambda: asked(others[0], "deploys")["deploys"][0]["alerts"][0]["outcome"] == "sent",
+    )
+    assert hook.events == ["regressed", "resolved"]
+    assert len(asked(others[0], "deploys")["deploys"][0]["looks"]) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,9 @@ from sidelight.collector.deploys.routes import PARAMETERS, PATH
 from sidelight.collector.deploys.shelf import Shelf
 from sidelight.collector.door import Tokens
 from sidelight.collector.store.memory import MemoryStore
+from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.conftest import Answer, Serve
+from tests.collector.deploying import HOUR, MINUTE, ships_until_now, working
 from tests.collector.test_api_document import DOCUMENT, check, resolved
 
 START = 1_795_253_400.0
@@ -164,7 +167,7 @@ async def test_deploys_that_are_too_old_go_with_what_else_is(serving: Serve) -> 
     async with serving(
         kept(old, young), retention_interval_seconds=0.05, deploy_retention_days=10.0
     ) as collector:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while (await collector.get(f"deploys/{old.id}", {})).status != 404:
                 await asyncio.sleep(0.02)
         assert listed(await collector.get("deploys", {})) == ["3"]
@@ -176,3 +179,51 @@ async def test_where_deploys_are_switched_off_the_paths_say_so(serving: Serve) -
             answer = await collector.ask(method, f"{PATH}{path}")
             assert (answer.status, answer.reason) == (404, "not_found")
             assert "--no-deploys" in answer.json["hint"]
+
+
+@pytest.fixture
+def hook() -> Iterator[Webhook]:
+    with webhook() as server:
+        yield server
+
+
+async def test_a_collector_that_runs_finds_compares_tells_and_lists(serving: Serve, hook: Webhook) -> None:
+    world = ships_until_now(2 * HOUR, 0, "1", working(0.30))
+    after = ships_until_now(30 * MINUTE, 0, "2", working(0.42, 2))
+    for entry in after.store.list(""):
+        world.store.put(entry.key, after.store.get(entry.key))
+    settings = {
+        "deploy_interval_seconds": 0.1,
+        "deploy_webhook_url": hook.url,
+        "public_url": "https://sidelight.example",
+        "compact_interval_seconds": 0.0,
+    }
+    async with serving(world.store, **settings) as collector:
+
+        async def listed() -> dict[str, Any]:
+            answer = await collector.get("deploys", {"service": "shop"})
+            check(answer.json, schema("/api/v1/deploys"))
+            found: dict[str, Any] = (answer.json["deploys"] or [{}])[0]
+            return found
+
+        async with asyncio.timeout(300):
+            while (one := await listed()).get("state") != "regressed" or not hook.got:
+                await asyncio.sleep(0.1)
+            while not (one := await listed())["alerts"] or one["alerts"][0]["outcome"] != "sent":
+                await asyncio.sleep(0.1)
+        assert (one["version"], one["previous"], one["looks"][0]["way"]) == ("2", "1", "canary")
+        assert hook.got[0].json["links"]["view"] == "https://sidelight.example" + one["links"]["view"]
+        # The link asks the same question: the same answer, and the same number of looks is counted.
+        path = one["links"]["verdict"]
+        again = await collector.ask("GET", path)
+        assert again.status == 200, again.body
+        assert again.json["type"] == "cpu"
+        assert again.json["verdict"]["rate"] == one["looks"][0]["rate"]
+        assert again.json["verdict"]["conditions"] == one["looks"][0]["conditions"]
+        assert await collector.metric('sidelight_deploy_looks_total{state="regressed"}') == 1
+        resolved = await collector.ask("POST", one["links"]["resolve"])
+        assert resolved.json["firing"] is False
+        async with asyncio.timeout(300):
+            while hook.events != ["regressed", "resolved"]:
+                await asyncio.sleep(0.1)
+        assert hook.got[1].json["reason"] == "resolved"

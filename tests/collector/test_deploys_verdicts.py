@@ -1,36 +1,438 @@
-"""Deploys end to end: real windows, the verdicts of the API, and what is told of them."""
+"""When deploys are compared, with which time of the version before, and how they are judged."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, repeat
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sidelight.collector.deploys.deploy import Rules, State, Why
-from sidelight.collector.deploys.judging import Judge, comparing, judge_with
+from sidelight.collector.deploys import judging
+from sidelight.collector.deploys.appeared import of_version, span_of
+from sidelight.collector.deploys.asking import Asking, Busy
+from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span, State, Why, new
+from sidelight.collector.deploys.judging import Found, Judge, comparing, judge_with
 from sidelight.collector.deploys.made import judge as made_judge
+from sidelight.collector.deploys.pace import Pace
 from sidelight.collector.deploys.receivers import Address, Receivers
+from sidelight.collector.deploys.sides import Sides, earlier_days, sides
+from sidelight.collector.deploys.views import api_link, view_link
+from sidelight.collector.query.engine import QueryEngine
+from sidelight.collector.query.errors import QueryTimeout
 from sidelight.collector.query.limits import QueryLimits
+from sidelight.collector.query.reading import Reading
 from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.objects import ObjectStore
+from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
 from sidelight.collector.store.s3 import S3Store
 from sidelight.settings import BadSetting
 from tests.collector.alertmanagers import Webhook, webhook
-from tests.collector.conftest import Serve
-from tests.collector.deploying import DAY, HOUR, MINUTE, Looker, World, working
-from tests.collector.test_api_document import check
-from tests.collector.test_deploys_api import schema
+from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, given, working
 from tests.running import S3Server
 
+RULES = Rules()
+SHORT = Rules(last_seconds=80 * MINUTE)
+
+
+@dataclass
+class Judging:
+    """Judges as it is told to, the last word for ever, and keeps what it was asked."""
+
+    states: Sequence[State] = (State.FINE,)
+    asked: list[tuple[str, float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._left: Iterator[State] = chain(self.states, repeat(self.states[-1]))
+
+    def __call__(self, _: Reading, deploy: Deploy, offset: float, k: int) -> Found:
+        self.asked.append((deploy.version, offset / MINUTE, k))
+        state = next(self._left)
+        condition = {"condition": "cpu>+5%", "state": str(state), "sentence": "so", "effect": None}
+        return Found(state, "canary", sentence=f"Look {k}.", conditions=(condition,), verdict={"k": k})
+
+
+def shop(store: ObjectStore | None = None, until: float = 4 * HOUR, step: float = 300.0) -> World:
+    """Version 2 beside version 1 from 0 on."""
+    world = World(store or MemoryStore(), at=-10 * MINUTE)
+    world.ships("1", -3 * HOUR, until, step=step, pods="a")
+    world.ships("2", 0, until, step=step, pods="b")
+    return world
+
+
+def test_a_deploy_is_compared_at_doubling_ages_and_comparisons_are_numbered() -> None:
+    world, judge = shop(), Judging()
+    looker = Looker(world, judge, SHORT)
+    looker.until(11 * MINUTE)
+    assert judge.asked == []
+    looker.until(3 * HOUR, step=2 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2), ("2", 40, 3), ("2", 80, 4)]
+    deploy = world.only()
+    assert [(one.k, one.seconds / MINUTE) for one in deploy.looks] == [(1, 10), (2, 20), (3, 40), (4, 80)]
+    assert (deploy.state, deploy.due, deploy.verdict) == (State.FINE, None, {"k": 4})
+    assert looker.value("sidelight_deploy_looks_total", state="fine") == 4
+    assert looker.value("sidelight_deploys_watched") == 0
+    looker.ends()
+
+
+F, R, U, N, OVER, W = (
+    State.FINE,
+    State.REGRESSED,
+    State.UNCLEAR,
+    State.INCOMPARABLE,
+    State.OVER,
+    State.WATCHING,
+)
+
+
+@pytest.mark.parametrize(
+    ("looks", "stands"),
+    [
+        ([F, F, F, F], [F, F, F, F]),
+        ([U, U, U, U], [W, W, W, U]),
+        ([U, F, U, U], [W, F, F, F]),
+        ([U, R, U, U], [W, R, R, R]),
+        ([R, F, R, F], [R, F, R, F]),
+        ([N, N, F, F], [N, N, F, F]),
+        ([U, U, U, R], [W, W, W, R]),
+        ([F, N, U, N], [F, N, N, N]),
+    ],
+)
+def test_a_look_that_cannot_tell_leaves_the_state_as_it_was(looks: list[State], stands: list[State]) -> None:
+    world, judge = shop(), Judging(looks)
+    looker = Looker(world, judge, SHORT)
+    seen = []
+    for minutes in (10, 20, 40, 80):
+        looker.until((minutes + 5) * MINUTE, step=5 * MINUTE)
+        seen.append(world.only().state)
+    assert seen == stands
+    looker.ends()
+
+
+def test_looks_that_were_missed_are_made_up_for_by_one_for_the_latest() -> None:
+    world, judge = shop(until=30 * HOUR, step=1800), Judging()
+    first = Looker(world, judge)
+    first.until(15 * MINUTE)
+    first.dies()
+    world.at = 6 * HOUR
+    second = Looker(world, judge)
+    second.until(6 * HOUR + 10 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 320, 2)]
+    second.until(11 * HOUR, step=10 * MINUTE)
+    assert judge.asked[2:] == [("2", 640, 3)]
+    second.ends()
+
+
+def test_a_deploy_that_nobody_saw_until_its_day_was_over_has_its_last_look() -> None:
+    world, judge = shop(until=60 * HOUR, step=3600), Judging()
+    first = Looker(world, judge)
+    first.until(-5 * MINUTE)
+    first.dies()
+    world.at = 50 * HOUR
+    second = Looker(world, judge)
+    second.until(50 * HOUR + 10 * MINUTE)
+    assert judge.asked == [("2", 1440, 1)]
+    assert world.only().due is None
+    second.ends()
+
+
+def test_two_collectors_at_once_make_each_look_once(store: ObjectStore) -> None:
+    world, judge = shop(store, until=2 * HOUR, step=600), Judging([R, F])
+    lookers = [Looker(world, judge, SHORT, leased=False) for _ in range(2)]
+    while world.at < 45 * MINUTE:
+        world.at += 5 * MINUTE
+        for looker in lookers:
+            looker.watch.tick()
+    assert [one.k for one in world.only().looks] == [1, 2, 3]
+    assert [one.state for one in world.only().looks] == [R, F, F]
+    for looker in lookers:
+        looker.ends()
+
+
+def test_a_regressed_deploy_is_looked_after_until_it_is_over() -> None:
+    world, judge = World(at=-10 * MINUTE), Judging([R])
+    world.ships("1", -3 * HOUR, 0, step=600)
+    world.ships("2", 0, 40 * HOUR, step=1800)
+    rules = given(RULES, last_seconds=20 * MINUTE)
+    first = Looker(world, judge, rules)
+    first.until(30 * MINUTE, step=5 * MINUTE)
+    assert (world.only().state, world.only().due) == (R, None)
+    first.ends()
+    world.at = 20 * HOUR
+    world.ships("3", 20 * HOUR, 40 * HOUR, step=1800)
+    second = Looker(world, Judging(), rules)
+    second.until(20 * HOUR + 40 * MINUTE, step=5 * MINUTE)
+    older = world.deploys()[-1]
+    assert (older.version, older.state, older.judged) == ("2", OVER, "regressed")
+    second.ends()
+
+
+def test_a_deploy_that_is_fine_for_good_is_left_alone() -> None:
+    world = shop(until=10 * HOUR, step=1800)
+    rules = given(RULES, last_seconds=20 * MINUTE)
+    looker = Looker(world, Judging([F]), rules)
+    looker.until(HOUR, step=5 * MINUTE)
+    world.ships("3", HOUR, 4 * HOUR, step=1800)
+    looker.until(2 * HOUR, step=5 * MINUTE)
+    assert [(one.version, one.state) for one in world.deploys()] == [("3", F), ("2", F)]
+    looker.ends()
+
+
+def test_other_settings_move_looks_that_are_to_come() -> None:
+    world, judge = shop(until=3 * HOUR, step=600), Judging([U])
+    first = Looker(world, judge, given(RULES, last_seconds=80 * MINUTE))
+    first.until(25 * MINUTE, step=5 * MINUTE)
+    first.ends()
+    second = Looker(world, judge, given(RULES, first_seconds=15 * MINUTE, last_seconds=20 * MINUTE))
+    second.until(50 * MINUTE, step=5 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2)]
+    assert (world.only().state, world.only().due) == (U, None)
+    second.ends()
+
+
+def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
+    world, judge = shop(until=2 * HOUR), Judging()
+    looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
+    looker.until(11 * MINUTE)
+
+    def fails() -> None:
+        raise QueryTimeout(30)
+
+    learn = looker.watch._learn
+    looker.watch._learn = lambda: None  # type: ignore[method-assign]
+    looker.ask.fails = fails
+    looker.until(14 * MINUTE)
+    assert world.only().looks == ()
+    looker.until(30 * MINUTE)
+    (look,) = world.only().looks
+    assert (look.state, world.only().state) == (U, U)
+    assert "longer than 30 s" in look.problem
+    assert looker.value("sidelight_deploy_errors_total") == 5
+    looker.watch._learn = learn  # type: ignore[method-assign]
+    looker.ends()
+
+
+def test_a_defect_of_one_comparison_ends_nothing() -> None:
+    world, asked = shop(until=2 * HOUR), []
+
+    def judge(_: Reading, deploy: Deploy, *__: object) -> Found:
+        asked.append(deploy.version)
+        raise ZeroDivisionError
+
+    looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
+    looker.until(30 * MINUTE)
+    assert len(asked) == 5
+    assert world.only().state is U
+    assert "log says why" in world.only().looks[0].problem
+    looker.ends()
+
+
+def test_comparisons_wait_while_all_places_for_queries_are_taken() -> None:
+    world, judge = shop(), Judging()
+    looker = Looker(world, judge)
+    looker.until(11 * MINUTE)
+
+    def fails() -> None:
+        raise Busy("busy")
+
+    looker.ask.fails = fails
+    looker.until(30 * MINUTE)
+    assert judge.asked == []
+    looker.ask.fails = lambda: None
+    looker.until(32 * MINUTE)
+    assert judge.asked == [("2", 20, 1)]  # and not the one of ten minutes
+    looker.ends()
+
+
+def test_comparisons_keep_to_their_pace_and_those_that_wait_longest_come_first() -> None:
+    world, judge = World(at=-10 * MINUTE), Judging()
+    for at in range(6):
+        world.ships("1", -3 * HOUR, HOUR, step=1200, service=f"s{at}", pods="a")
+        world.ships(f"v{at}", at, HOUR, step=1200, service=f"s{at}", pods="b")
+    looker = Looker(world, judge, given(RULES, last_seconds=600.0), pace=Pace(2, 1000.0, world.at))
+    looker.until(12 * MINUTE + 30, step=30)
+    assert [version for version, *_ in judge.asked] == ["v0", "v1", "v2"]
+    assert looker.value("sidelight_deploy_looks_postponed_total") > 0
+    looker.until(20 * MINUTE, step=30)
+    assert [version for version, *_ in judge.asked] == [f"v{at}" for at in range(6)]
+    looker.ends()
+
+
+def test_a_store_that_is_away_is_waited_for() -> None:
+    world, judge = shop(), Judging()
+    looker = Looker(world, judge)
+
+    def fails() -> None:
+        raise StoreUnavailable("away")
+
+    looker.ask.fails = fails
+    looker.until(20 * MINUTE)
+    assert world.deploys() == []
+    assert looker.value("sidelight_deploy_errors_total") > 0
+    looker.ask.fails = lambda: None
+    looker.until(25 * MINUTE)
+    assert judge.asked == [("2", 10, 1), ("2", 20, 2)]
+    looker.ends()
+
+
+def deploy(first_seen: float = 0.0, started: float | None = None, previous: Span | None = None) -> Deploy:
+    seen = previous or Span(START - 30 * DAY, START + first_seen)
+    one = new(("", "shop", "2"), START + first_seen, "1", seen, None, RULES)
+    if started is None:
+        return one
+    return replace(one, started=START + started)
+
+
+def chosen(
+    of: Deploy, offset: float, *ran: tuple[str, float, float]
+) -> tuple[str, float, float, float, float]:
+    """The way, and both ranges in seconds from START, of versions that ran at these times."""
+
+    def seen(version: str, start: float, until: float) -> Span | None:
+        parts = [(max(START + a, start), min(START + b, until)) for name, a, b in ran if name == version]
+        there = [part for part in parts if part[0] < part[1]]
+        return Span(min(a for a, _ in there), max(b for _, b in there)) if there else None
+
+    found = sides(of, offset, seen, RULES)
+    assert found is not None
+    both = (found.baseline, found.comparison)
+    return (found.way, *(edge - START for one in both for edge in (one.start, one.until)))  # type: ignore[return-value]
+
+
+def test_while_both_run_the_same_time_is_compared() -> None:
+    found = chosen(deploy(), 1200, ("1", -DAY, 9000), ("2", 0, 9000))
+    assert found == ("canary", 60, 1200, 60, 1200)
+
+
+def test_a_promoted_canary_is_compared_while_both_ran_if_that_was_half_the_time() -> None:
+    assert chosen(deploy(), 2400, ("1", -DAY, 1500), ("2", 0, 9000)) == ("canary", 60, 1500, 60, 1500)
+    assert chosen(deploy(), 4800, ("1", -900, 1500), ("2", 0, 9000))[0] == "before"
+
+
+def test_else_the_same_hours_of_the_nearest_day_of_the_same_kind_are() -> None:
+    # START is a Saturday: of the days before the first of the same kind is a week ago but one.
+    two_weeks = ("1", -15 * DAY, 0.0), ("2", 0.0, DAY)
+    of = deploy(previous=Span(START - 15 * DAY, START))
+    assert chosen(of, 4800, *two_weeks) == ("hours", 60 - 6 * DAY, 4800 - 6 * DAY, 60, 4800)
+    monday = 2 * DAY
+    of = deploy(monday, previous=Span(START - 15 * DAY, START))
+    found = chosen(of, 4800, ("1", -15 * DAY, monday), ("2", monday, 3 * DAY))
+    assert found[:2] == ("hours", monday + 60 - 3 * DAY)  # Friday
+
+
+@pytest.mark.parametrize(("offset", "way"), [(1260, "hours"), (1259, "before")])
+def test_hours_with_too_many_ranges_between_them_give_way_to_the_time_before(offset: float, way: str) -> None:
+    # a day is 72 times twenty minutes, beside the minute that a version has to warm up
+    assert chosen(deploy(), offset, ("1", -5 * DAY, 0.0), ("2", 0.0, DAY))[0] == way
+
+
+@pytest.mark.parametrize(("seen", "way"), [(2 * DAY - 120, "hours"), (2 * DAY - 121, "before")])
+def test_hours_need_as_much_history_of_the_previous_version_before_them(seen: float, way: str) -> None:
+    of = deploy(previous=Span(START - seen, START))
+    assert chosen(of, 4800, ("1", -seen, 0.0), ("2", 0.0, DAY))[0] == way
+
+
+def test_hours_in_which_the_previous_version_hardly_ran_are_not_compared() -> None:
+    of = deploy(previous=Span(START - 12.5 * DAY, START))
+    long_ago, since = ("1", -12.5 * DAY, -6 * DAY - 600), ("1", -3 * DAY, 0.0)
+    ran = (long_ago, ("1", -6 * DAY + 600, -6 * DAY + 900), since, ("2", 0.0, DAY))
+    assert chosen(of, 4800, *ran)[:2] == ("hours", 60 - DAY)
+
+
+def test_else_the_time_just_before_is() -> None:
+    of = deploy(100.0, started=80.0, previous=Span(START - 7200, START + 100))
+    found = chosen(of, 1200, ("1", -7200, 100.0), ("2", 100.0, DAY))
+    assert found == ("before", 80 - 1140, 80, 160, 1300)
+    # A version that ran for less long than that gives what there is.
+    young = deploy(100.0, previous=Span(START - 200, START + 100))
+    assert chosen(young, 1200, ("1", -200.0, 100.0), ("2", 100.0, DAY))[:3] == ("before", -200, 100)
+
+
+def test_a_version_that_was_gone_for_a_while_is_compared_as_it_was_last() -> None:
+    of = deploy(previous=Span(START - 9 * HOUR, START - 5 * HOUR))
+    found = chosen(of, 1200, ("1", -9 * HOUR, -5 * HOUR), ("2", 0.0, DAY))
+    assert found == ("before", -5 * HOUR - 1140, -5 * HOUR, 60, 1200)
+
+
+def test_without_windows_of_either_there_is_nothing_to_compare() -> None:
+    assert sides(deploy(), 600, lambda *_: None, RULES) is None
+
+
+def test_days_of_the_same_kind_come_first() -> None:
+    saturday = Range(START, START + 600)
+    assert list(earlier_days(saturday, START - 30 * DAY)) == [6, 7, 13, 14, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12]
+    assert list(earlier_days(saturday, START - 2.5 * DAY)) == [1, 2]
+    assert list(earlier_days(saturday, START)) == []
+
+
+def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said() -> None:
+    world = World()
+    world.ships("1", -HOUR, HOUR, namespace="n")
+    world.ships("2", 0, HOUR, namespace="n")
+    asked = []
+
+    def compare(_: Reading, questions: object, k: int, rules: Rules) -> dict[str, object]:
+        asked.append((questions, k, rules.fail_on))
+        said = {"condition": "cpu>+5%", "state": "regressed", "sentence": "up"}
+        return {"sentence": "B takes more.", "rate": {"a": 1}, "conditions": [said]}
+
+    one = new(("n", "shop", "2"), START, "1", Span(START - HOUR, START), None, RULES)
+    judge = judging.judge_with(compare, RULES)  # type: ignore[arg-type]
+    found = Looker(world).ask(lambda reading: judge(reading, one, 600.0, 3))
+    assert (found.state, found.way, found.sentence) == (State.REGRESSED, "canary", "B takes more.")
+    (((before, after), k, fail_on),) = asked
+    assert (k, fail_on) == (3, ("cpu>+5%",))
+    assert str(before.selector.matchers[2]) == 'version="1"'
+    assert str(after.selector.matchers[1]) == 'namespace="n"'
+    assert (after.from_ns, after.until_ns) == (round((START + 60) * 1e9), round((START + 600) * 1e9))
+
+
+def test_questions_name_both_versions_in_their_times() -> None:
+    one = Sides("before", Range(START - 10, START), Range(START, START + 10))
+    before, after = judging.questions(deploy(), one)
+    assert (before.until_ns, after.until_ns) == (round(START * 1e9), round((START + 10) * 1e9))
+
+
+async def test_a_thread_asks_as_one_query_more_and_only_while_a_place_is_free() -> None:
+    engine = QueryEngine(MemoryStore(), QueryLimits(running=1))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    asking = Asking(engine, stop.is_set, loop)
+    assert await asyncio.to_thread(asking, lambda _: "so") == "so"
+    release = asyncio.Event()
+
+    def waits(_: Reading) -> str:
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
+        return "done"
+
+    taken = loop.run_in_executor(None, partial(asking, waits))
+    while not engine.running:
+        await asyncio.sleep(0)
+    with pytest.raises(Busy):
+        await asyncio.to_thread(Asking(engine, stop.is_set, loop), lambda _: "not now")
+    release.set()
+    assert await taken == "done"
+    # A collector that ends waits for none of it.
+    release.clear()
+    asked = loop.run_in_executor(None, partial(asking, waits))
+    while not engine.running:
+        await asyncio.sleep(0)
+    stop.set()
+    with pytest.raises(Busy):
+        await asked
+    release.set()
+    await asyncio.to_thread(engine.close)
+
+
 PODS = "abcdef"
-RULES = Rules(last_seconds=40 * MINUTE)
+FORTY = Rules(last_seconds=40 * MINUTE)
 
 
-def judging(rules: Rules = RULES) -> Judge:
+def judge_of(rules: Rules = FORTY) -> Judge:
     return judge_with(comparing(QueryLimits(), rules.fail_on), rules)
 
 
@@ -53,13 +455,13 @@ def telling(looker: Looker, hook: Webhook) -> Receivers:
     return Receivers(looker.shelf, looker.metrics, webhook=Address(hook.url), clock=lambda: looker.world.now)
 
 
-def test_a_planted_regression_is_found_while_both_run_told_and_resolved_when_it_is_rolled_back(
+def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     kept: ObjectStore, hook: Webhook
 ) -> None:
     world = World(kept, at=-5 * MINUTE)
     world.ships("1", -HOUR, 70 * MINUTE, text=working(0.30), pods=PODS)
     world.ships("2", 0, 40 * MINUTE, text=working(0.36, 2), pods=PODS)
-    looker = Looker(world, judging())
+    looker = Looker(world, judge_of())
     looker.watch._alerts = telling(looker, hook)
     looker.until(15 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
@@ -77,7 +479,7 @@ def test_a_planted_regression_is_found_while_both_run_told_and_resolved_when_it_
     assert hook.events == ["regressed"]
     looker.ends()
     # Another collector goes on, and its look is the second.
-    second = Looker(world, judging())
+    second = Looker(world, judge_of())
     second.watch._alerts = telling(second, hook)
     second.until(25 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
@@ -97,8 +499,8 @@ def test_a_version_that_takes_as_much_is_fine() -> None:
     world = World(at=-5 * MINUTE)
     world.ships("1", -HOUR, HOUR, text=working(0.30), pods=PODS)
     world.ships("2", 0, HOUR, text=working(0.30, 2), pods=PODS)
-    rules = replace(RULES, fail_on=("cpu>+10%", "function:json.*>+20%"))
-    looker = Looker(world, judging(rules), rules)
+    rules = replace(FORTY, fail_on=("cpu>+10%", "function:json.*>+20%"))
+    looker = Looker(world, judge_of(rules), rules)
     looker.until(45 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     assert (deploy.state, deploy.due) == (State.FINE, None)
@@ -110,8 +512,8 @@ def test_too_little_data_is_said_to_be_too_little() -> None:
     world = World(at=-5 * MINUTE)
     world.ships("1", -HOUR, 30 * MINUTE, text=working(0.01, seconds=1), pods="a", step=300)
     world.ships("2", 0, 30 * MINUTE, text=working(0.01, 2, seconds=1), pods="b", step=300)
-    rules = replace(RULES, last_seconds=20 * MINUTE, fail_on=("cpu>+1%",))
-    looker = Looker(world, judging(rules), rules)
+    rules = replace(FORTY, last_seconds=20 * MINUTE, fail_on=("cpu>+1%",))
+    looker = Looker(world, judge_of(rules), rules)
     looker.until(15 * MINUTE, step=5 * MINUTE)
     assert world.only().state is State.WATCHING
     looker.until(25 * MINUTE, step=5 * MINUTE)
@@ -121,13 +523,19 @@ def test_too_little_data_is_said_to_be_too_little() -> None:
 
 
 @pytest.mark.parametrize("way", ["hours", "before"])
-def test_a_version_that_took_the_place_of_another_is_compared_with_its_hours_or_the_time_before(
+def test_a_replaced_version_is_compared_at_its_hours_or_the_time_before(
     way: str,
 ) -> None:
     world = World(at=-5 * MINUTE)
-    world.ships("1", -2.2 * DAY if way == "hours" else -5 * HOUR, 0, text=working(0.30), pods=PODS)
+    if way == "hours":
+        # Long windows suffice for the days before: as the hours compared, they begin a minute later.
+        history = working(0.30, seconds=300)
+        world.ships("1", MINUTE - 2.5 * DAY, -4 * MINUTE, text=history, pods=PODS, step=300)
+        world.ships("1", -4 * MINUTE, 0, text=working(0.30), pods=PODS)
+    else:
+        world.ships("1", -5 * HOUR, 0, text=working(0.30), pods=PODS)
     world.ships("2", 0, HOUR, text=working(0.40, 2), pods=PODS)
-    looker = Looker(world, judging())
+    looker = Looker(world, judge_of())
     looker.until((45 if way == "hours" else 25) * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     look = deploy.looks[-1]
@@ -143,56 +551,62 @@ def test_a_version_that_took_the_place_of_another_is_compared_with_its_hours_or_
 
 def test_a_pattern_that_re2_does_not_take_keeps_a_collector_from_starting() -> None:
     with pytest.raises(BadSetting, match="regular expression"):
-        made_judge(QueryLimits(), replace(RULES, fail_on=("function:(?=x)>+1%",)))
+        made_judge(QueryLimits(), replace(FORTY, fail_on=("function:(?=x)>+1%",)))
 
 
-def shipped(ago: float, until: float, version: str, text: Callable[[str, float], str]) -> World:
-    """A store with windows of a version that are as old as that by now."""
-    from tests.collector.storing import START_NS
+TWENTY = Rules(last_seconds=20 * MINUTE)
+ID = "c_01M7YQVZYKSX6KCDH95ZVGXJS6"
 
-    world = World()
-    now = int(time.time() - START_NS / 1e9)
-    world.ships(version, now - ago, now - until, text=text, pods="abcd")
+
+def captured() -> World:
+    """Version 2 takes as much as version 1, but for the minutes in which somebody looked closer."""
+    world = World(at=-5 * MINUTE)
+    world.ships("1", -HOUR, HOUR, text=working(0.30), pods="abcdef")
+    world.ships("2", 0, HOUR, text=working(0.30, 2), pods="abcdef")
+    world.ships("2", 2 * MINUTE, 8 * MINUTE, text=working(0.90, 3), pods="abcdef", capture=ID)
     return world
 
 
-async def test_a_collector_that_runs_finds_compares_tells_and_lists(serving: Serve, hook: Webhook) -> None:
-    world = shipped(2 * HOUR, 0, "1", working(0.30))
-    after = shipped(30 * MINUTE, 0, "2", working(0.42, 2))
-    for entry in after.store.list(""):
-        world.store.put(entry.key, after.store.get(entry.key))
-    settings = {
-        "deploy_interval_seconds": 0.1,
-        "deploy_webhook_url": hook.url,
-        "public_url": "https://sidelight.example",
-        "compact_interval_seconds": 0.0,
-    }
-    async with serving(world.store, **settings) as collector:
+def test_a_capture_of_a_bad_moment_does_not_make_a_deploy_regressed() -> None:
+    world = captured()
+    rules = replace(TWENTY, fail_on=("cpu>+10%",))
+    looker = Looker(world, judge_with(comparing(QueryLimits(), rules.fail_on), rules), rules)
+    looker.until(15 * MINUTE, step=5 * MINUTE)
+    deploy = world.only()
+    assert deploy.state is State.FINE
+    (look,) = deploy.looks
+    assert look.rate is not None
+    assert abs(look.rate["relative"]) < 0.05
+    looker.ends()
+    # What the look links to is the same question.
+    asked = parse_qs(urlsplit(api_link(deploy) or "").query)
+    assert 'capture=""' in asked["baseline"][0]
+    assert 'capture=""' in asked["comparison"][0]
+    assert parse_qs(urlsplit(view_link(deploy)).query)["query"] == ['capture=""']
 
-        async def listed() -> dict[str, Any]:
-            answer = await collector.get("deploys", {"service": "shop"})
-            check(answer.json, schema("/api/v1/deploys"))
-            found: dict[str, Any] = (answer.json["deploys"] or [{}])[0]
-            return found
 
-        async with asyncio.timeout(60):
-            while (one := await listed()).get("state") != "regressed" or not hook.got:
-                await asyncio.sleep(0.1)
-            while not (one := await listed())["alerts"] or one["alerts"][0]["outcome"] != "sent":
-                await asyncio.sleep(0.1)
-        assert (one["version"], one["previous"], one["looks"][0]["way"]) == ("2", "1", "canary")
-        assert hook.got[0].json["links"]["view"] == "https://sidelight.example" + one["links"]["view"]
-        # The link asks the same question: the same answer, and the same number of looks is counted.
-        path = one["links"]["verdict"]
-        again = await collector.ask("GET", path)
-        assert again.status == 200, again.body
-        assert again.json["type"] == "cpu"
-        assert again.json["verdict"]["rate"] == one["looks"][0]["rate"]
-        assert again.json["verdict"]["conditions"] == one["looks"][0]["conditions"]
-        assert await collector.metric('sidelight_deploy_looks_total{state="regressed"}') == 1
-        resolved = await collector.ask("POST", one["links"]["resolve"])
-        assert resolved.json["firing"] is False
-        async with asyncio.timeout(60):
-            while hook.events != ["regressed", "resolved"]:
-                await asyncio.sleep(0.1)
-        assert hook.got[1].json["reason"] == "resolved"
+def test_the_time_of_a_capture_is_no_time_in_which_a_version_ran() -> None:
+    """A capture of old pods beside the new version makes no canary."""
+    world = World()
+    world.ships("1", -HOUR, 0)
+    world.ships("1", MINUTE, 10 * MINUTE, capture=ID)
+    world.ships("2", 0, HOUR)
+    deploy = new(("", "shop", "2"), START, "1", Span(START - HOUR, START), None, TWENTY)
+
+    def ran(version: str, start: float, until: float) -> Span | None:
+        selector = of_version("", "shop", version)
+        return Looker(world).ask(lambda reading: span_of(reading, selector, start, until))
+
+    chosen = sides(deploy, 600.0, ran, TWENTY)
+    assert chosen is not None
+    assert chosen.way == "before"
+
+
+def test_a_version_seen_in_captures_alone_cannot_be_judged_yet() -> None:
+    world = World(at=-5 * MINUTE)
+    world.ships("1", -HOUR, HOUR)
+    world.ships("2", 0, HOUR, capture=ID)
+    looker = Looker(world, judge_with(comparing(QueryLimits(), TWENTY.fail_on), TWENTY), TWENTY)
+    looker.until(15 * MINUTE, step=5 * MINUTE)
+    assert world.only().looks[0].problem == "There are no windows of both versions to compare."
+    looker.ends()
