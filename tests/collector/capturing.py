@@ -111,7 +111,7 @@ async def capture(collector: Running, capture_id: str) -> dict[str, Any]:
     return dict(answer.json)
 
 
-async def until(what: str, check: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
+async def until(what: str, check: Callable[[], Awaitable[Any]], seconds: float = 120.0) -> Any:
     """Wait until `check` gives something true."""
     async with asyncio.timeout(seconds):
         while not (found := await check()):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sidelight.collector.captures.asked import BadBody, read_id, read_wish
 from sidelight.collector.captures.capture import (
     JOIN_SECONDS,
     STOP_SECONDS,
@@ -154,6 +158,41 @@ def test_a_late_report_never_takes_back_what_was_told() -> None:
     assert not newer(part(State.DONE, 1), part(State.FAILED, 9))
 
 
+def test_a_selector_names_the_service_and_the_rest() -> None:
+    by_name = read_wish({"service": "shop", "query": 'version="2", pod!="x"'}, Rules())
+    assert read_wish({"selector": '{service="shop", version="2", pod!="x"}'}, Rules()) == by_name
+    assert read_wish({"service": "shop", "pods": "one"}, Rules()).pods == 1
+    assert read_wish({"service": "shop", "native": True}, Rules()).mode == "native"
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"),
+    [
+        ({"selector": 'version="2"'}, "does not name one service"),
+        ({"selector": 'service=~"a|b"'}, "does not name one service"),
+        ({"selector": '{service="a"}', "service": "a"}, "stands beside"),
+        ({"selector": 7}, "not text"),
+        ({"service": "a", "native": True, "mode": "gil"}, "native is true"),
+        ({"service": "a", "native": 1}, "native is not"),
+        ({"service": "a", "attach": "yes"}, "attach is not"),
+        ({"service": "a", "container": "app"}, "for captures that attach"),
+        ({"service": "a", "attach": True, "container": "a b"}, "container is not"),
+    ],
+)
+def test_a_wish_that_means_nothing_is_refused(wish: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadBody, match=says):
+        read_wish(wish, Rules())
+
+
+def test_an_id_is_a_ulid_of_now() -> None:
+    now = time.time()
+    name = new_id(now)
+    assert (read_id({"id": name}), read_id({})) == (name, "")
+    for bad in ("c_1", 7, new_id(now - 3600), new_id(now + 3600)):
+        with pytest.raises(BadBody):
+            read_id({"id": bad})
+
+
 def test_what_is_written_is_read_again(store: ObjectStore) -> None:
     shelf = Shelf(store)
     for pods in (1, "all", ("a", "b")):
@@ -180,6 +219,18 @@ def test_the_newest_come_first_and_what_was_deleted_is_gone(store: ObjectStore) 
         shelf.capture(captures[19].id)
     assert shelf.newest(1, lambda _: True) == [captures[18]]
     shelf.close()
+
+
+def test_each_process_hears_what_others_told_of_their_sidecars_until_they_leave(store: ObjectStore) -> None:
+    with closing(Shelf(store)) as shelf:
+        here, there = "1" * 16, "2" * 16
+        shelf.put_agents(here, {"agents": ["a"]})
+        shelf.put_agents(there, {"agents": ["b"]})
+        assert list(shelf.agents(here, 0.0)) == [{"agents": ["b"]}]
+        assert list(shelf.agents(there, 0.0)) == [{"agents": ["a"]}]
+        assert list(shelf.agents(here, time.time() + 60)) == []
+        shelf.drop_agents(there)
+        assert list(shelf.agents(here, 0.0)) == []
 
 
 def test_captures_that_are_too_old_go_with_all_they_have_and_nothing_else(store: ObjectStore) -> None:

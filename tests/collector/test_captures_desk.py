@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ from sidelight.collector.captures.shelf import Shelf
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.query.matching import read_selector
 from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
 from sidelight.stacks.labels import Labels
 
 
@@ -67,11 +68,19 @@ class SlowStore(MemoryStore):
 class Collectors:
     """As many collectors as asked for on one store."""
 
-    def __init__(self, count: int = 1) -> None:
+    def __init__(self, count: int = 1, store: ObjectStore | None = None, look_seconds: float = 60) -> None:
         self.store = SlowStore()
-        self.shelves = [Shelf(self.store) for _ in range(count)]
+        self.shelves = [Shelf(store or self.store) for _ in range(count)]
         self.desks = [
-            Desk(shelf, Rules(), Metrics(), no_windows, max_polls=10, hold_seconds=25, look_seconds=60)
+            Desk(
+                shelf,
+                Rules(),
+                Metrics(),
+                no_windows,
+                max_polls=10,
+                hold_seconds=25,
+                look_seconds=look_seconds,
+            )
             for shelf in self.shelves
         ]
 
@@ -186,3 +195,27 @@ async def test_stop_reaches_a_running_sidecar_despite_a_stale_list_read() -> Non
             await desk.stop(capture.id)
         await looking
         assert (await desk.poll(told)).stop == (capture.id,)
+
+
+async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_for(
+    store: ObjectStore,
+) -> None:
+    with closing(Collectors(2, store, look_seconds=0.02)) as at:
+        stop = asyncio.Event()
+        looking = [asyncio.create_task(desk.run(stop)) for desk in at.desks]
+        asking = [
+            asyncio.create_task(desk.poll(replace(poll(f"{pod}-{number}"), hold_seconds=25)))
+            for pod in range(6)
+            for number, desk in enumerate(at.desks)
+        ]
+        capture = await at.desks[0].begin(wish(pods=3))
+        async with asyncio.timeout(60):
+            while sum(one.done() for one in asking) < 3:
+                await asyncio.sleep(0.01)
+        for desk in at.desks:
+            desk.close()
+        stop.set()
+        orders = [one for asked in await asyncio.gather(*asking) for one in asked.begin]
+        await asyncio.gather(*looking)
+        assert [one.id for one in orders] == [capture.id] * 3
+        assert len(at.shelves[1].capture(capture.id).claims) == 3

@@ -1,4 +1,4 @@
-"""Offsets and spans of captures: what recordings say of each moment, over HTTP and against brute force."""
+"""What recordings of a capture tell: offsets and spans against brute force, and how long loops were held."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidelight.collector.captures.holds import Holds, holds
 from sidelight.collector.captures.offsets import (
     Drawing,
     Kept,
@@ -251,15 +252,119 @@ async def test_offsets_and_spans_are_answered_as_documented(serving: Serve) -> N
         assert (await collector.get("captures/c_x/offsets", {})).status == 404
 
 
-@pytest.mark.parametrize(
-    "periods", [[[0]], [[0, 0]], [[-1, 5]], [[0, 5], [0, 6]], ["ab"], [[0, 1.5]], 7, [[True, 1]]]
+PERIOD_US = 10_000
+LOOP = (
+    "main (a.py:1)",
+    "run_forever (asyncio/base_events.py:600)",
+    "_run_once (asyncio/base_events.py:1900)",
 )
-async def test_a_recording_whose_periods_cannot_be_is_refused(periods: object, serving: Serve) -> None:
+CALLBACK = (*LOOP, "_run (asyncio/events.py:80)")
+LOOP_STACKS = {
+    "w": (*LOOP, "select (selectors.py:450)"),
+    "f": (*CALLBACK, "f (a.py:3)"),
+    "F": (*CALLBACK, "f (a.py:4)", "deep (b.py:1)"),
+    "g": (*CALLBACK, "g (a.py:9)"),
+    "-": ("_bootstrap (threading.py:9)", "work (a.py:20)"),
+}
+ORDER = list(LOOP_STACKS)
+LOOP_FRAMES = sorted({frame for stack in LOOP_STACKS.values() for frame in stack})
+
+
+def looped(*threads: str, pid: int = 7, start_us: int = 0, jitter: Sequence[int] = ()) -> Kept:
+    """A recording with a sample in each period: a letter for its stack, a space where there is none."""
+    rows = []
+    for at, text in enumerate(threads):
+        seen = [(tick, one) for tick, one in enumerate(text) if one != " "]
+        times = [tick * PERIOD_US + (jitter[tick] if jitter else 0) for tick, _ in seen]
+        rows.append(Thread(f"t{at}", times, [ORDER.index(one) for _, one in seen], [2] * len(seen)))
+    stacks = [[LOOP_FRAMES.index(frame) for frame in stack] for stack in LOOP_STACKS.values()]
+    start_ns = START * 10**9 + start_us * 1000
+    recording = Recording(
+        "c_1", "a", Labels({"service": "shop"}), pid, start_ns, PERIOD_US, 0, LOOP_FRAMES, stacks, rows
+    )
+    return Kept(f"a-{pid}", {"start": rfc3339(start_ns)}, lambda: recording)
+
+
+def held_by(*kept: Kept, limit: int = 20) -> Holds:
+    return holds(Recordings.of("c_1", kept), limit)
+
+
+def stretches(found: Holds) -> list[tuple[str, int, int]]:
+    return [(one["function"], one["from_us"] // 1000, one["until_us"] // 1000) for one in found["stretches"]]
+
+
+def test_the_longest_stretches_are_told_with_whose_they_were() -> None:
+    found = held_by(looped("wfFfwwggw", "---------"))
+    assert stretches(found) == [("f", 10, 40), ("g", 60, 80)]
+    (thread,) = found["threads"]
+    assert thread == {
+        "recording": "a-7",
+        "thread": "t0",
+        "us": 90_000,
+        "busy_us": 50_000,
+        "longest_us": 30_000,
+    }
+
+
+def test_callbacks_in_a_row_are_each_their_own_and_one_time_without_waiting() -> None:
+    found = held_by(looped("wffggw"))
+    assert stretches(found) == [("f", 10, 30), ("g", 30, 50)]
+    assert found["threads"][0]["longest_us"] == 40_000
+
+
+def test_a_stretch_is_over_where_samples_are_missing() -> None:
+    assert stretches(held_by(looped("wff   fffw"))) == [("f", 60, 90), ("f", 10, 30)]
+
+
+def test_times_count_from_the_start_that_all_recordings_have() -> None:
+    found = held_by(looped("wfw"), looped("wggw", pid=12, start_us=500_000))
+    assert stretches(found) == [("g", 510, 530), ("f", 10, 20)]
+    assert [one["recording"] for one in found["threads"]] == ["a-12", "a-7"]
+
+
+def test_no_more_stretches_are_listed_than_asked_for() -> None:
+    assert stretches(held_by(looped("wfwggwfffw"), limit=2)) == [("f", 60, 90), ("g", 30, 50)]
+
+
+def test_a_process_without_a_loop_has_none() -> None:
+    found = held_by(looped("-----"))
+    assert (found["threads"], found["stretches"]) == ([], [])
+    assert len(found["recordings"]) == 1
+
+
+@given(st.text("wfFg ", min_size=1, max_size=30).filter(str.strip))
+def test_stretches_add_up_to_the_time_that_the_loop_was_held(text: str) -> None:
+    found = held_by(looped(text), limit=1000)
+    (thread,) = found["threads"]
+    held = sum(one["until_us"] - one["from_us"] for one in found["stretches"])
+    assert thread["busy_us"] == held <= thread["us"]
+    # One sample is a period; one that is missing between two is counted with that before it.
+    assert held >= sum(one in "fFg" for one in text) * PERIOD_US
+    runs = "".join(one.lower() for one in text).replace("f", "x").replace("g", "x").split("w")
+    longest = max((len(part) for run in runs for part in run.split()), default=0)
+    assert thread["longest_us"] >= longest * PERIOD_US
+
+
+async def test_loops_of_a_capture_are_answered_as_documented(serving: Serve) -> None:
     async with serving(MemoryStore(), **QUICK) as collector:
         sidecar = Sidecar(collector)
         await sidecar.ask()
         made = await started(collector)
-        refused = await sidecar.record(made["id"], changes={"periods": periods})
-        assert (refused.status, refused.reason) == (400, "bad_parameter"), refused.body
-        good = await sidecar.record(made["id"], changes={"periods": [[0, 10_000], [20_000, 5_000]]})
-        assert good.status == 201
+        path = f"captures/{made['id']}/loops"
+        assert (await collector.get(path, {})).status == 404
+        assert (
+            await sidecar.record(made["id"], 7, {"frames": LOOP_FRAMES, **_parts("wfFfwg")})
+        ).status == 201
+        found = await collector.get(path, {"limit": "1", "recording": f"{sidecar.agent}-7"})
+        held_to("/api/v1/captures/{id}/loops", "get", 200, found.json)
+        assert [one["function"] for one in found.json["stretches"]] == ["f"]
+        assert found.json["threads"][0]["longest_us"] == 30_000
+        for given_, status in (({"limit": "0"}, 400), ({"recording": "x"}, 404), ({"type": "cpu"}, 400)):
+            assert (await collector.get(path, given_)).status == status, given_
+
+
+def _parts(text: str) -> dict[str, object]:
+    recording = looped(text).read()
+    (thread,) = recording.threads
+    sent = {"name": thread.name, "at_us": thread.at_us, "stack": thread.stack, "state": thread.state}
+    return {"stacks": recording.stacks, "threads": [sent]}
