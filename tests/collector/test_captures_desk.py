@@ -65,24 +65,32 @@ class SlowStore(MemoryStore):
             assert gate.released.wait(60), "nobody released the answer"
 
 
+HOLD = 240.0
+
+
 class Collectors:
     """As many collectors as asked for on one store."""
 
     def __init__(self, count: int = 1, store: ObjectStore | None = None, look_seconds: float = 60) -> None:
         self.store = SlowStore()
         self.shelves = [Shelf(store or self.store) for _ in range(count)]
+        self.metrics = [Metrics() for _ in range(count)]
         self.desks = [
             Desk(
                 shelf,
                 Rules(),
-                Metrics(),
+                metrics,
                 no_windows,
-                max_polls=10,
-                hold_seconds=25,
+                max_polls=100,
+                hold_seconds=HOLD,
                 look_seconds=look_seconds,
             )
-            for shelf in self.shelves
+            for shelf, metrics in zip(self.shelves, self.metrics, strict=True)
         ]
+
+    def value(self, name: str, desk: int = 0) -> float:
+        """The value of a metric of one of them."""
+        return self.metrics[desk].registry.get_sample_value(name) or 0.0
 
     def close(self) -> None:
         for shelf in self.shelves:
@@ -197,6 +205,52 @@ async def test_stop_reaches_a_running_sidecar_despite_a_stale_list_read() -> Non
         assert (await desk.poll(told)).stop == (capture.id,)
 
 
+async def waiting(at: Collectors, desk: int = 0) -> asyncio.Task[Orders]:
+    """A poll of sidecar a that is held."""
+    task = asyncio.create_task(at.desks[desk].poll(replace(poll(), hold_seconds=HOLD)))
+    await until("the poll is held", lambda: at.value("sidelight_capture_polls", desk) == 1)
+    return task
+
+
+async def until(what: str, check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not check():
+            await asyncio.sleep(0.01)
+    assert check(), what
+
+
+async def orders(asking: asyncio.Task[Orders]) -> list[str]:
+    """What a held poll is told to begin, long before its time is over."""
+    return [one.id for one in (await asyncio.wait_for(asking, HOLD / 2)).begin]
+
+
+async def test_claim_that_is_written_while_the_capture_is_created_wakes_its_poll() -> None:
+    with closing(Collectors()) as at:
+        (desk,) = at.desks
+        asking = await waiting(at)
+        with at.store.held("put") as creating:
+            beginning = asyncio.create_task(desk.begin(wish()))
+            await reached(creating)
+            with at.store.held("put") as claiming:
+                looking = asyncio.create_task(desk.begin(wish("cart")))  # which finds it in the list
+                await reached(claiming)
+                creating.released.set()
+                await until("it is begun", lambda: at.value("sidelight_captures_started_total") == 1)
+        capture = await beginning
+        await looking
+        assert await orders(asking) == [capture.id]
+
+
+async def test_claim_by_another_collector_wakes_the_poll_that_is_held_here() -> None:
+    with closing(Collectors(2)) as at:
+        elsewhere, here = at.desks
+        await elsewhere.poll(poll())
+        asking = await waiting(at, 1)
+        capture = await elsewhere.begin(wish())
+        await here.begin(wish("cart"))  # which looks at all there are
+        assert await orders(asking) == [capture.id]
+
+
 async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_for(
     store: ObjectStore,
 ) -> None:
@@ -204,18 +258,16 @@ async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_f
         stop = asyncio.Event()
         looking = [asyncio.create_task(desk.run(stop)) for desk in at.desks]
         asking = [
-            asyncio.create_task(desk.poll(replace(poll(f"{pod}-{number}"), hold_seconds=25)))
+            asyncio.create_task(desk.poll(replace(poll(f"{pod}-{number}"), hold_seconds=HOLD)))
             for pod in range(6)
             for number, desk in enumerate(at.desks)
         ]
         capture = await at.desks[0].begin(wish(pods=3))
-        async with asyncio.timeout(60):
-            while sum(one.done() for one in asking) < 3:
-                await asyncio.sleep(0.01)
+        await until("three are told", lambda: sum(one.done() for one in asking) >= 3)
         for desk in at.desks:
             desk.close()
         stop.set()
-        orders = [one for asked in await asyncio.gather(*asking) for one in asked.begin]
+        told = [one for asked in await asyncio.gather(*asking) for one in asked.begin]
         await asyncio.gather(*looking)
-        assert [one.id for one in orders] == [capture.id] * 3
+        assert [one.id for one in told] == [capture.id] * 3
         assert len(at.shelves[1].capture(capture.id).claims) == 3

@@ -127,7 +127,7 @@ class Desk:
         await asyncio.to_thread(self._shelf.create, capture)
         self._metrics.captures_started.inc()
         _log.info("capture asked for", capture=capture.id, service=wish.service, seconds=wish.seconds)
-        self._open[capture.id] = _Open(capture)
+        self._learn(capture)
         await self._give(capture.id)
         self._look_now.set()
         return self._open[capture.id].capture if capture.id in self._open else capture
@@ -259,9 +259,8 @@ class Desk:
             if self._open[capture_id].capture.created < now - MOMENT_SECONDS:
                 gone = self._open.pop(capture_id)
                 self._polls.wake(claim.agent for claim in gone.capture.claims)
-        for capture_id, capture in going.items():
-            self._open.setdefault(capture_id, _Open(capture))
-            self._update(capture)
+        for capture in going.values():
+            self._learn(capture)
         for capture_id in list(going):
             await self._give(capture_id)
 
@@ -287,14 +286,20 @@ class Desk:
                 self._open.pop(capture_id, None)
                 return
             self._update(capture)
+
+    def _learn(self, capture: Capture) -> _Open:
+        """Keep a capture as it was read or written, unless it was changed here meanwhile; wake its polls."""
+        known, old = self._open.setdefault(capture.id, _Open(capture)), None
+        if known.capture is not capture:
+            old, known.capture = known.capture, later(capture, known.capture)
+        if old is None or (old.stop_at, old.claims) != (known.capture.stop_at, known.capture.claims):
             self._polls.wake(claim.agent for claim in known.capture.claims)
+        return known
 
     def _update(self, capture: Capture) -> None:
-        """Keep what was read or written of a capture, unless it was changed here meanwhile."""
-        if known := self._open.get(capture.id):
-            stop_at, known.capture = known.capture.stop_at, later(capture, known.capture)
-            if known.capture.stop_at != stop_at:
-                self._polls.wake(claim.agent for claim in known.capture.claims)
+        """Learn more of a capture, if it goes on as far as this process knows."""
+        if capture.id in self._open:
+            self._learn(capture)
 
     async def _confirm(self, agent: Agent, known: set[str]) -> float:
         """Read the captures anew that a sidecar is about to be told to begin; the moment it is told.
@@ -305,20 +310,19 @@ class Desk:
         while True:
             now = self._clock()
             due = [one.capture for one in self._open.values() if self._is_due(one, agent, known, now)]
-            due = [one for one in due if one.stop_at is None and one.id not in confirmed]
-            if not due:
+            unread = [one.id for one in due if one.stop_at is None and one.id not in confirmed]
+            if not unread:
                 return now
-            for capture_id in [one.id for one in due]:
-                confirmed.add(capture_id)
+            confirmed |= set(unread)
+            for capture_id in unread:
                 try:
                     capture = await asyncio.to_thread(self._shelf.capture, capture_id)
                 except NoCapture:
                     self._open.pop(capture_id, None)
                     continue
-                if capture.ended is None:
-                    self._update(capture)
-                else:
+                if capture.ended is not None:
                     self._open.pop(capture_id, None)
+                self._update(capture)
 
     def _is_due(self, one: _Open, agent: Agent, known: set[str], now: float) -> bool:
         """Whether a sidecar has a capture that it did not tell of, and was not told of lately."""
@@ -400,7 +404,7 @@ class Desk:
         except NoCapture:
             return "" if report.state in FINAL else report.capture
         if capture.ended is None:
-            known = self._open.setdefault(capture.id, _Open(capture))
+            known = self._learn(capture)
             known.parts[agent], known.written[agent] = part, now
         if report.state in FINAL:
             self._look_now.set()
