@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -24,10 +24,17 @@ class Died(BaseException):
     """The process is no more: nothing that catches errors catches this."""
 
 
+def steps(fault: Fault, operations: Sequence[str]) -> list[int]:
+    """The operations at which a fault is worth a try: a read that was done is like one that was not."""
+    done = fault in (Fault.UNTOLD, Fault.DIES_AFTER)
+    return [at for at, name in enumerate(operations) if not done or name in ("put", "delete")]
+
+
 class FaultyStore:
     """Another store, one operation of which goes wrong; `meanwhile` happens just before it.
 
-    `at` counts operations from 0; a list is one, made when its first entry is asked for.
+    `at` counts operations from 0; a list is one, made when its first entry is asked for. `operations` has
+    their names, in the order in which they were asked for.
     """
 
     kind = "faulty"
@@ -44,25 +51,30 @@ class FaultyStore:
         self._at = at
         self._fault = fault
         self._meanwhile = meanwhile
-        self.made = 0
+        self.operations: list[str] = []
+
+    @property
+    def made(self) -> int:
+        return len(self.operations)
 
     def get(self, key: str) -> bytes:
-        return self._do(lambda: self._store.get(key))
+        return self._do("get", lambda: self._store.get(key))
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
-        return self._do(lambda: self._store.get_with_etag(key))
+        return self._do("get_with_etag", lambda: self._store.get_with_etag(key))
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        return self._do(lambda: self._store.put(key, content, if_absent=if_absent, if_match=if_match))
+        return self._do("put", lambda: self._store.put(key, content, if_absent=if_absent, if_match=if_match))
 
     def delete(self, key: str) -> None:
-        self._do(lambda: self._store.delete(key))
+        self._do("delete", lambda: self._store.delete(key))
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
-        yield from self._do(lambda: list(self._store.list(prefix, start_after)))
+        yield from self._do("list", lambda: list(self._store.list(prefix, start_after)))
 
-    def _do(self, operation: Callable[[], Answer]) -> Answer:
-        number, self.made = self.made, self.made + 1
+    def _do(self, name: str, operation: Callable[[], Answer]) -> Answer:
+        number = self.made
+        self.operations.append(name)
         if number != self._at:
             return operation()
         self._meanwhile()

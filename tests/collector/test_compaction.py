@@ -22,8 +22,8 @@ from sidelight.collector.store.segments import SegmentRef, event_day, list_segme
 from sidelight.collector.store.tables import PARTS, Part
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
-from tests.collector.faults import Died, Fault, FaultyStore
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.faults import Died, Fault, FaultyStore, steps
+from tests.collector.storing import START_NS, asked, copied, question, stored, window
 
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)
@@ -81,15 +81,19 @@ def objects(block: Block) -> list[str]:
     return [block.ref.key(part) for part in block.parts]
 
 
-def some_windows() -> list[list[Window]]:
+def some_windows(count: int = 12) -> list[list[Window]]:
     """Segments of windows, some of which are in two."""
     windows = [
         window(
             f"main;a{at % 3} 3 | main;b;[idle] {at + 1}", at=at * 60, service=f"s{at % 2}", pod=f"p{at % 3}"
         )
-        for at in range(12)
+        for at in range(count)
     ]
-    return [windows[at : at + 2] for at in range(0, 12, 2)] + [windows[3:5]]
+    return [windows[at : at + 2] for at in range(0, count, 2)] + [windows[3:5]]
+
+
+SMALL = stored(*some_windows(6))
+"""Four segments: small, as the tests that try every step copy it for each."""
 
 
 def test_segments_become_one_block_and_are_deleted_after_a_while() -> None:
@@ -144,67 +148,69 @@ def test_a_day_in_order_is_not_looked_at_again() -> None:
     counted = FaultyStore(store, at=-1)
     one = compaction(counted, clock)
     one.look()
-    first, counted.made = counted.made, 0
+    first = counted.made
     one.look()
-    assert counted.made == 2 < first  # which days have segments, and which have manifests
+    assert counted.made - first == 2 < first  # which days have segments, and which have manifests
+
+
+def tended(store: ObjectStore, clock: Clock, rules: Rules) -> None:
+    """Three looks, each after the objects of the one before may be deleted."""
+    one = compaction(store, clock, rules)
+    for _ in range(3):
+        one.look()
+        clock.wait(RULES.gone_seconds)
 
 
 @pytest.mark.parametrize("fault", Fault)
 def test_whatever_goes_wrong_at_any_step_nothing_is_lost_or_counted_twice(fault: Fault) -> None:
-    expected = told(stored(*some_windows()))
-    steps = 0
-    while True:
-        store, clock = stored(*some_windows()), Clock()
-        faulty = FaultyStore(store, steps, fault)
-        one = compaction(faulty, clock, replace(RULES, segments=2, block_rows=16))
+    expected, rules = told(SMALL), replace(RULES, segments=2, block_rows=16)
+    unharmed = FaultyStore(copied(SMALL), at=-1)
+    tended(unharmed, Clock(), rules)
+    assert unharmed.made > 30
+    for step in steps(fault, unharmed.operations):
+        store = copied(SMALL)
         with suppress(Died):
-            for _ in range(3):
-                one.look()
-                clock.wait(RULES.gone_seconds)
-        assert told(store) == expected, f"step {steps}"
-        if faulty.made <= steps:
-            break
+            tended(FaultyStore(store, step, fault), Clock(), rules)
+        assert told(store) == expected, f"step {step}"
         # Somebody else goes on, and in the end nothing is left over.
         settle(store)
-        assert told(store) == expected, f"after step {steps}"
+        assert told(store) == expected, f"after step {step}"
         named = {block.ref.key_prefix for block in manifest.read(store, DAY).manifest.blocks}
-        assert {key[: key.rfind("/") + 1] for key in keys(store)} == {manifest.ROOT, *named}, f"step {steps}"
-        steps += 1
-    assert steps > 30
+        assert {key[: key.rfind("/") + 1] for key in keys(store)} == {manifest.ROOT, *named}, f"step {step}"
 
 
 def test_two_at_once_never_undo_each_other() -> None:
-    expected = told(stored(*some_windows()))
-    steps = 0
+    expected = told(SMALL)
+    step = 0
     while True:
-        store, clock = stored(*some_windows()), Clock()
+        store, clock = copied(SMALL), Clock()
         other = compaction(store, clock)
-        racing = FaultyStore(store, steps, meanwhile=other.look)
+        racing = FaultyStore(store, step, meanwhile=other.look)
         one = compaction(racing, clock, replace(RULES, segments=2, block_rows=16))
         for _ in range(3):
             one.look()
-            assert told(store) == expected, f"step {steps}"
+            assert told(store) == expected, f"step {step}"
             clock.wait(RULES.gone_seconds)
-        if racing.made <= steps:
+        if racing.made <= step:
             break
         settle(store)
-        assert told(store) == expected, f"after step {steps}"
-        steps += 1
-    assert steps > 30
+        assert told(store) == expected, f"after step {step}"
+        step += 1
+    assert step > 30
 
 
 def test_a_query_that_began_before_a_step_ends_with_the_same_answer() -> None:
-    expected = told(stored(*some_windows()))
-    steps = 0
+    expected = told(SMALL)
+    step = 0
     while True:
-        store, clock = stored(*some_windows()), Clock()
+        store, clock = copied(SMALL), Clock()
         one = compaction(store, clock, replace(RULES, segments=2))
-        reading = FaultyStore(store, steps, meanwhile=one.look)
-        assert told(reading) == expected, f"step {steps}"
-        if reading.made <= steps:
+        reading = FaultyStore(store, step, meanwhile=one.look)
+        assert told(reading) == expected, f"step {step}"
+        if reading.made <= step:
             break
-        steps += 1
-    assert steps > 5
+        step += 1
+    assert step > 5
 
 
 def test_a_block_that_took_too_long_is_not_committed() -> None:

@@ -1,4 +1,4 @@
-"""Real helm and kubeconform over the chart, and the package as somebody would install it."""
+"""Real helm and kubeconform over the chart."""
 
 import functools
 import json
@@ -33,7 +33,8 @@ def service_chart(chart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="session")
 def helm() -> Run:
-    return _program("helm")
+    """Helm; the same command is run once, so that tests of one rendering share it."""
+    return functools.cache(_program("helm"))
 
 
 @pytest.fixture(scope="session")
@@ -44,13 +45,6 @@ def kubeconform() -> Run:
 @pytest.fixture(scope="session")
 def helm_unittest() -> Run:
     return _program("helm-unittest")
-
-
-@pytest.fixture(scope="session")
-def promrules() -> Callable[[dict[str, object]], Any]:
-    """Prometheus' own code: the answer to a request that tests/deploy/promrules/main.go describes."""
-    ask = _program("promrules")
-    return lambda request: json.loads(ask(input=json.dumps(request)).stdout)
 
 
 @pytest.fixture(scope="session")

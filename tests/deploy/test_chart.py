@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -310,9 +311,14 @@ def test_a_large_number_in_the_settings_arrives_as_it_was_written(helm, chart, t
 
 
 def _texts(directory: Path) -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.yaml")}
+    """The rendered files, the one to paste among them, by path."""
+    return {
+        str(path.relative_to(directory)): path.read_text(encoding="utf-8")
+        for path in directory.rglob("*.yaml")
+    }
 
 
+@cache
 def _pod(mode: str, part: str = "") -> dict[str, Any]:
     return _pod_of((RENDERED / f"{mode}.yaml").read_text(encoding="utf-8"), part)
 

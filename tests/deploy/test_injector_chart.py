@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from sidelight.injector.metrics import Metrics
 from sidelight.injector.recipe import Recipe
 from sidelight.injector.settings import Settings
 from sidelight.settings import parse, variable
+from tests.deploy.prometheus_rules import Case, check_expressions, find_firing, read_names
 from tests.injector.patching import patched
 
 Json = dict[str, Any]
@@ -82,12 +81,6 @@ def test_the_yaml_to_paste_is_what_the_injector_makes(rendered):
     made = injected(recipe_of(rendered()), native=True)
     parts = ("shareProcessNamespace", "initContainers", "volumes")
     assert pasted == {"spec": {"template": {"spec": {part: made[part] for part in parts}}}}
-
-
-def test_the_yaml_to_paste_in_git_is_what_the_chart_renders(tmp_path):
-    subprocess.run([sys.executable, HELM_DIRECTORY / "render.py", tmp_path], check=True, timeout=60)
-    written = (tmp_path / "paste" / "sidecar.yaml").read_text(encoding="utf-8")
-    assert written == (HELM_DIRECTORY / "rendered" / "paste" / "sidecar.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["self", "certManager"])
@@ -224,65 +217,59 @@ def test_prometheus_finds_its_port(rendered):
     assert monitor["endpoints"][0]["port"] in [one["name"] for one in service["spec"]["ports"]]
 
 
-@pytest.mark.parametrize(
-    ("alert", "series", "minutes"),
-    [
-        ("SidelightInjectorAway", {'sidelight_sidecar_up{namespace="p"}': "1x30"}, 20),
-        (
-            "SidelightInjectorNotWell",
-            {'sidelight_injector_problems{namespace="p",error="starting"}': "1x30"},
-            20,
-        ),
-        (
-            "SidelightInjectorCertificateEnds",
-            {'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "250000x90"},
-            80,
-        ),
-        (
-            "SidelightPodsWithoutSidecar",
-            {'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "0x5 1x30"},
-            20,
-        ),
-    ],
-)
-def test_an_alert_fires_when_it_should_and_not_when_all_is_well(
-    alert, series, minutes, rendered, promrules, tmp_path
-):
-    resource = of_kind(rendered("--set", "monitoring.rules.enabled=true"), "PrometheusRule")
-    path = tmp_path / "rules.yaml"
-    path.write_text(yaml.safe_dump(resource["spec"]), encoding="utf-8")
-    well = {
-        'sidelight_injector_certificate_loads_total{namespace="p"}': "1x90",
-        'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "2500000x90",
-        'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "1x90",
-    }
+WELL = {
+    'sidelight_injector_certificate_loads_total{namespace="p"}': "1x90",
+    'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "2500000x90",
+    'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "1x90",
+}
+ALERTS = {
+    "SidelightInjectorAway": ({'sidelight_sidecar_up{namespace="p"}': "1x30"}, 20),
+    "SidelightInjectorNotWell": (
+        {**WELL, 'sidelight_injector_problems{namespace="p",error="starting"}': "1x30"},
+        20,
+    ),
+    "SidelightInjectorCertificateEnds": (
+        {**WELL, 'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "250000x90"},
+        80,
+    ),
+    "SidelightPodsWithoutSidecar": (
+        {**WELL, 'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "0x5 1x30"},
+        20,
+    ),
+}
 
-    def fired(values: dict[str, str]) -> set[str]:
-        text = "\n".join(["load 1m", *(f"  {name} {value}" for name, value in values.items())])
-        told = promrules({"rules": str(path), "series": text, "until": f"{minutes}m"})
-        return {one["labels"]["alertname"] for one in told}
 
-    away = alert == "SidelightInjectorAway"
-    assert alert in fired(series if away else {**well, **series})
-    assert fired(well) == set()
+def rules_of(rendered) -> Json:
+    return of_kind(rendered("--set", "monitoring.rules.enabled=true"), "PrometheusRule")["spec"]
+
+
+def test_an_alert_fires_when_it_should_and_not_when_all_is_well(rendered, tmp_path):
+    cases = {name: Case(series, minutes) for name, (series, minutes) in ALERTS.items()}
+    well = {f"well for {minutes} minutes": Case(WELL, minutes) for minutes in (20, 80)}
+    firing = find_firing(tmp_path, rules_of(rendered), {**cases, **well})
+    for name in ALERTS:
+        assert name in [one.name for one in firing[name]]
+    assert [firing[name] for name in well] == [[], []]
+
+
+def test_its_alerts_point_to_a_section_that_is_there(rendered):
     page = (HELM_DIRECTORY.parents[1] / "docs" / "injector.md").read_text(encoding="utf-8")
     titles = {
         line.lstrip("# ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("#")
     }
-    for rule in resource["spec"]["groups"][0]["rules"]:
+    for rule in rules_of(rendered)["groups"][0]["rules"]:
         file, _, anchor = rule["annotations"]["runbook_url"].partition("#")
         assert (file, anchor in titles) == ("docs/injector.md", True)
 
 
-def test_its_alerts_read_metrics_that_there_are(rendered, promrules):
+def test_its_alerts_read_metrics_that_there_are(rendered, tmp_path):
     known = {
         sample.name for metric in Metrics().registry.collect() for sample in [*metric.samples, metric]
     } | {f"sidelight_injector_{name}_total" for name in ("skipped", "certificate_loads")}
-    rules = of_kind(rendered("--set", "monitoring.rules.enabled=true"), "PrometheusRule")["spec"]["groups"][
-        0
-    ]["rules"]
-    for read in promrules({"expressions": [rule["expr"] for rule in rules]}):
-        assert read["metrics"].keys() <= known
+    expressions = [rule["expr"] for rule in rules_of(rendered)["groups"][0]["rules"]]
+    assert check_expressions(tmp_path, expressions) == ""
+    for expression in expressions:
+        assert read_names(expression).metrics.keys() <= known
 
 
 def test_a_sidecar_of_the_services_own_user_is_fit_for_any_level_of_pod_security(rendered):

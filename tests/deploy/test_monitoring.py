@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,14 @@ from prometheus_client import CollectorRegistry, Metric
 from sidelight.collector.metrics import Metrics as Collector
 from sidelight.injector.metrics import Metrics as Injector
 from sidelight.sidecar.metrics import Metrics as Sidecar
+from tests.deploy.prometheus_rules import (
+    Alert,
+    Case,
+    Reading,
+    check_expressions,
+    find_firing,
+    read_names,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "sidelight"
@@ -131,6 +140,7 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in _rule_resource()["spec"]["groups"] for rule in group["rules"]]
 
 
+@cache
 def _rule_resource() -> dict[str, Any]:
     documents = yaml.safe_load_all((RENDERED / "ha.yaml").read_text(encoding="utf-8"))
     [resource] = [one for one in documents if one["kind"] == "PrometheusRule"]
@@ -141,13 +151,13 @@ def panels() -> list[dict[str, Any]]:
     return json.loads((CHART / "dashboard.json").read_text(encoding="utf-8"))["panels"]
 
 
-def test_every_alert_reads_metrics_that_there_are(promrules):
-    _check(promrules, {f"{rule['alert']} {rule['labels']['severity']}": rule["expr"] for rule in rules()})
+def test_every_alert_reads_metrics_that_there_are(tmp_path):
+    _check(tmp_path, {f"{rule['alert']} {rule['labels']['severity']}": rule["expr"] for rule in rules()})
 
 
-def test_every_panel_reads_metrics_that_there_are(promrules):
+def test_every_panel_reads_metrics_that_there_are(tmp_path):
     _check(
-        promrules,
+        tmp_path,
         {
             f"{panel['title']} {target['refId']}": target["expr"].replace("$__rate_interval", "5m")
             for panel in panels()
@@ -156,59 +166,88 @@ def test_every_panel_reads_metrics_that_there_are(promrules):
     )
 
 
-def _check(promrules, expressions: dict[str, str]) -> None:
+def _check(folder: Path, expressions: dict[str, str]) -> None:
     known = exposed()
     assert len(expressions) > 10
-    for name, read in zip(expressions, promrules({"expressions": list(expressions.values())}), strict=True):
-        assert "error" not in read, (name, read)
-        assert read["metrics"], name
-        for metric, labels in read["metrics"].items():
+    assert check_expressions(folder, expressions.values()) == ""
+    for name, expression in expressions.items():
+        reading = read_names(expression)
+        assert reading.metrics, name
+        for metric, labels in reading.metrics.items():
             assert metric in known, f"{name}: no program has {metric}"
-            assert set(labels) <= known[metric] | TARGET, f"{name}: {metric} has no such label"
-            assert set(read["groups"]) <= known[metric] | TARGET, f"{name}: {metric} has no such label"
+            assert labels <= known[metric] | TARGET, f"{name}: {metric} has no such label"
+            assert reading.groups <= known[metric] | TARGET, f"{name}: {metric} has no such label"
 
 
-def test_a_metric_that_is_gone_and_a_label_that_never_was_are_found(promrules):
-    [read] = promrules({"expressions": ['sum(rate(sidelight_gone_total{colour="red"}[5m]))']})
-    assert read["metrics"] == {"sidelight_gone_total": ["colour"]}
+def test_a_metric_that_is_gone_and_a_label_that_never_was_are_found(tmp_path):
+    reading = read_names('sum(rate(sidelight_gone_total{colour="red"}[5m]))')
+    assert reading.metrics == {"sidelight_gone_total": {"colour"}}
     assert "sidelight_gone_total" not in exposed()
-    [broken] = promrules({"expressions": ["sum(rate(sidelight_gone_total[5m])"]})
-    assert "unclosed left parenthesis" in broken["error"]
+    broken = check_expressions(tmp_path, ["sum(rate(sidelight_gone_total[5m])"])
+    assert "unclosed left parenthesis" in broken
+
+
+@pytest.mark.parametrize(
+    ("expression", "metrics", "groups"),
+    [
+        ("up", {"up": ()}, ()),
+        ("sum by (a, b) (rate(x_total[5m])) > 0", {"x_total": ()}, "ab"),
+        ("sum(x) without (a)", {"x": ()}, "a"),
+        ('x{a="b{c=1}", d!~"\\"e"} offset 15m', {"x": "ad"}, ()),
+        ("x{a='1'} / on (b) group_left (c) y{d=~`2`}", {"x": "a", "y": "d"}, "bc"),
+        ('x{a="1"} unless x{b="2"} == bool 1e3', {"x": "ab"}, ()),
+        ("histogram_quantile(0.99, sum by (le) (x_bucket)) # of {y}", {"x_bucket": ()}, ["le"]),
+        ("absent(x) and ignoring (a) time() - y > 60 * 15", {"x": (), "y": ()}, "a"),
+        ("x[1h:5m] @ 100 + count_values('a', y)", {"x": (), "y": ()}, ()),
+    ],
+)
+def test_names_of_an_expression_are_its_metrics_and_labels(expression, metrics, groups):
+    expected = {name: frozenset(labels) for name, labels in metrics.items()}
+    assert read_names(expression) == Reading(expected, frozenset(groups))
+
+
+@pytest.mark.parametrize("expression", ['{job="x"}', "sum > 0", 'x{a="1}', "x ? y"])
+def test_names_of_an_expression_that_is_not_understood_are_refused(expression):
+    with pytest.raises(ValueError):
+        read_names(expression)
+
+
+def degraded(what: str) -> dict[str, str]:
+    return {f'sidelight_identity_degraded{{{HERE},what="{what}"}}': "1x60"}
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("rules") / "rules.yaml"
-    path.write_text(yaml.safe_dump(_rule_resource()["spec"]), encoding="utf-8")
-    return path
+def firing(tmp_path_factory) -> dict[str, list[Alert]]:
+    """The alerts that fire in each case, all evaluated at once."""
+    cases = {
+        name: Case(series, 89 if "x90" in str(series) else 60)
+        for name, series in {
+            **ALERTS,
+            "well": WELL,
+            "no reviews": degraded("tokens"),
+            "no pods": degraded("pods"),
+        }.items()
+    }
+    return find_firing(tmp_path_factory.mktemp("rules"), _rule_resource()["spec"], cases)
 
 
 @pytest.mark.parametrize("alert", sorted({rule["alert"] for rule in rules()}))
-def test_an_alert_fires_when_it_should(alert, file, promrules):
-    firing = _play(promrules, file, ALERTS[alert], minutes=89 if "x90" in str(ALERTS[alert]) else 60)
-    assert alert in [one["labels"]["alertname"] for one in firing]
-    [fired] = [one for one in firing if one["labels"]["alertname"] == alert]
-    assert fired["labels"]["team"] == "platform"
-    assert "<no value>" not in str(fired["annotations"])
-    assert "//" not in fired["annotations"]["summary"]
+def test_an_alert_fires_when_it_should(alert, firing):
+    [fired] = [one for one in firing[alert] if one.name == alert]
+    assert fired.labels["team"] == "platform"
+    assert "<no value>" not in str(fired.annotations)
+    assert "//" not in fired.annotations["summary"]
 
 
-@pytest.mark.parametrize(("what", "severity"), [("tokens", "warning"), ("pods", "info")])
-def test_what_the_cluster_does_not_tell_is_as_bad_as_what_comes_of_it(what, severity, file, promrules):
+@pytest.mark.parametrize(("case", "severity"), [("no reviews", "warning"), ("no pods", "info")])
+def test_what_the_cluster_does_not_tell_is_as_bad_as_what_comes_of_it(case, severity, firing):
     """Without reviews sidecars wait; without pods only names are what sidecars say."""
-    series = {f'sidelight_identity_degraded{{{HERE},what="{what}"}}': "1x60"}
-    told = [one["labels"] for one in _play(promrules, file, series, minutes=60)]
-    [fired] = [one for one in told if one["alertname"] == "SidelightIdentityDegraded"]
-    assert fired["severity"] == severity
+    [fired] = [one for one in firing[case] if one.name == "SidelightIdentityDegraded"]
+    assert fired.labels["severity"] == severity
 
 
-def test_no_alert_fires_when_all_is_well(file, promrules):
-    assert _play(promrules, file, WELL, minutes=89) == []
-
-
-def _play(promrules, file: Path, series: dict[str, str], *, minutes: int) -> list[dict[str, Any]]:
-    text = "\n".join(["load 1m", *(f"  {name} {values}" for name, values in series.items())])
-    return promrules({"rules": str(file), "series": text, "until": f"{minutes}m"})
+def test_no_alert_fires_when_all_is_well(firing):
+    assert firing["well"] == []
 
 
 def test_every_alert_is_told_apart_by_how_bad_it_is():
