@@ -18,7 +18,10 @@ import pytest
 import yaml
 
 AGGREGATIONS = frozenset(
-    ("sum min max avg group stddev stdvar count count_values bottomk topk quantile").split()
+    [
+        *("sum", "min", "max", "avg", "group", "stddev", "stdvar"),
+        *("count", "count_values", "bottomk", "topk", "quantile"),
+    ]
 )
 GROUPINGS = frozenset(("by", "without", "on", "ignoring", "group_left", "group_right"))
 OPERATORS = frozenset(("and", "or", "unless", "atan2", "bool", "offset"))
