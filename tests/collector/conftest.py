@@ -34,7 +34,7 @@ from tests.collector.clickhouse import clickhouse as start_clickhouse
 from tests.collector.processes import Process
 from tests.running import S3Server
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 @pytest.fixture(scope="package")

@@ -17,7 +17,8 @@ from sidelight.collector.store.directory import DirectoryStore
 from sidelight.collector.store.live import live
 from sidelight.collector.store.segments import read_segment
 
-SECONDS = 60.0
+SECONDS = 300.0
+"""Longer than anything takes on a machine that is crowded; whoever waits goes on when it is there."""
 
 
 class Process:
@@ -55,10 +56,10 @@ class Process:
         self.process.wait(SECONDS)
 
 
-def post(port: int, body: bytes, query: str = "") -> tuple[int, Any]:
+def post(port: int, body: bytes, query: str = "", prefix: str = "") -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
-        connection.request("POST", f"/api/v1/windows{query}", body)
+        connection.request("POST", f"{prefix}/api/v1/windows{query}", body)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     finally:

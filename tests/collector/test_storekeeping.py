@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import io
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from sidelight import cli
 from sidelight.collector.compaction import Compaction, Rules
 from sidelight.collector.metrics import Metrics
 from sidelight.collector.store.directory import DirectoryStore
@@ -20,21 +22,23 @@ from sidelight.collector.store.pins import read_pins
 from sidelight.collector.store.s3 import S3Store
 from sidelight.collector.store.segments import event_day
 from tests.collector.storing import stored, window
-from tests.running import S3Server, sidelight
+from tests.running import S3Server
 
 DAY = 86_400
 SECOND_NS = 10**9
 
 
 def run(*argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        sidelight("store", *argv),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **variables},
-    )
+    """The command in this process, which is spared the start of another."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        try:
+            status = cli.run(["store", *argv])
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return subprocess.CompletedProcess(argv, status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
