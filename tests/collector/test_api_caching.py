@@ -239,7 +239,9 @@ def damaged(store: ObjectStore, luck: random.Random) -> None:
     store.put(entry.key, store.get(entry.key)[:-1])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 30))]
+)
 async def test_whatever_happens_in_the_store_answers_are_what_they_would_be_without_a_memory(
     seed: int,
 ) -> None:

@@ -114,7 +114,9 @@ def test_what_is_remembered_is_bounded(short: int, reads: int) -> None:
     assert read(store) == reads
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 30))]
+)
 def test_whatever_happens_what_is_remembered_is_what_would_be_read(seed: int) -> None:
     luck, store = random.Random(seed), MemoryStore()
     known = Lru[Manifest](luck.choice([0, 2_000, 1 << 20]))
