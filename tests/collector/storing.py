@@ -8,6 +8,8 @@ from contextlib import closing
 from itertools import count
 from typing import TypeVar
 
+from hypothesis import settings
+
 from sidelight.collector.query.engine import QueryEngine
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.matching import read_selector
@@ -29,6 +31,10 @@ SECOND_NS = 10**9
 PERIOD_NS = 10_000_000
 
 _numbers = count(1)
+
+
+few_examples = settings(max_examples=30)
+"""For properties each example of which writes a store and asks it, which takes a tenth of a second."""
 
 
 def window(

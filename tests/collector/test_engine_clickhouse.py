@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ NewStore = Callable[[], tuple[str, S3Store]]
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def new_store(s3_server: S3Server, new_bucket: Callable[[], str]) -> NewStore:
     """Makes an empty store in a bucket of its own, below a prefix; gives its name too."""
 
@@ -123,7 +123,7 @@ async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
         serving(store, **own) as plain,
         serving(store, **own, engine=clickhouse.url, engine_fallback=False) as other,
     ):
-        for selector, (path, more) in product(SELECTORS, ASKED):
+        for selector, (path, more) in zip(cycle(SELECTORS), ASKED * 3, strict=False):
             start, end = next(ranges)
             span = {"from": str(START_NS // 10**9 + start), "until": str(START_NS // 10**9 + end)}
             given = {"query": selector, **span, "type": next(kinds), **more}
@@ -136,7 +136,7 @@ async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
             somewhere = not here and has_windows(expected)
             assert answer.headers.get("sidelight-engine") == ("clickhouse" if somewhere else None)
             assert "sidelight-engine" not in expected.headers
-        assert await other.metric("sidelight_engine_seconds_count") > 30
+        assert await other.metric("sidelight_engine_seconds_count") > 10
         assert await other.metric("sidelight_query_unreadable_segments_total") == 0
 
 
@@ -146,7 +146,7 @@ def has_windows(answer: Any) -> bool:
     return bool(answer.json["basis"]["windows"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def corpus(new_store: NewStore) -> tuple[str, S3Store]:
     name, store = new_store()
     mixed(store)
@@ -195,7 +195,7 @@ def test_every_table_of_a_block_is_added_up_there(
         assert sorted(clickhouse.tables()[before:]) == tables
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id), st.data())
 def test_any_windows_add_up_to_the_same(
     s3_server: S3Server,

@@ -21,7 +21,7 @@ from sidelight.stacks.packages import package_of
 from sidelight.stacks.profile import Profile, merge
 from sidelight.stacks.window import Window
 from tests.collector.asking import get, serving
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.storing import asked, few_examples, question, stored, window
 from tests.stacks.strategies import counts, deep
 
 WALL = ProfileType.WALL
@@ -61,6 +61,7 @@ def functions(answer: Anatomy) -> list[str]:
     return [Frame(function, file).text for function, file in both]
 
 
+@few_examples
 @given(sides, sides, st.sampled_from(ProfileType), st.integers(1, 3))
 def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
     first: list[Any], second: list[Any], kind: ProfileType, at_once: int

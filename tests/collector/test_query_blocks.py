@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle, product
+from functools import cache
+from itertools import cycle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.collector.compaction import Compaction, Rules
@@ -31,6 +32,24 @@ from tests.stacks.strategies import windows as any_windows
 
 DAY_SECONDS = 86_400
 LATER = START_NS / 1e9 + 3 * DAY_SECONDS
+
+
+@cache
+def whole_day() -> dict[str, bytes]:
+    """The objects of a store whose fleet is compacted."""
+    store = compacted(stored(fleet()))
+    return {entry.key: store.get(entry.key) for entry in store.list("")}
+
+
+@cache
+def fleet_answers(start: float, end: float) -> list[object]:
+    """What is answered of all services of the fleet, from its windows."""
+    return answers(fleet_segments(), "", start, end, ProfileType.WALL)
+
+
+@cache
+def fleet_segments() -> ObjectStore:
+    return stored(fleet())
 
 
 def compacted(store: ObjectStore, rules: Rules | None = None) -> ObjectStore:
@@ -127,7 +146,8 @@ def segments() -> list[list[Window]]:
 def expected(segments: list[list[Window]]) -> dict[Asked, list[object]]:
     """What is answered of the segments, to every question."""
     plain, kinds = stored(*segments), cycle(ProfileType)
-    asked_for = [(one, *between, next(kinds)) for one, between in product(SELECTORS, RANGES)]
+    pairs = zip(SELECTORS * 2, cycle(RANGES), strict=False)
+    asked_for = [(one, *between, next(kinds)) for one, between in pairs]
     return {one: answers(plain, *one) for one in asked_for}
 
 
@@ -150,6 +170,7 @@ near = st.builds(
 )
 
 
+@settings(max_examples=20)
 @given(
     st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id),
     st.data(),
@@ -196,8 +217,8 @@ def test_nothing_is_read_window_by_window_where_all_was_chosen_that_was_added_up
     selector: str, start: float, end: float, expected: set[str]
 ) -> None:
     store = Watched()
-    compacted(stored(fleet(), store=store))
-    store.read.clear()
+    for key, content in whole_day().items():
+        store.put(key, content)
     one = question(selector, start=start - 1800, end=end - 1800)  # START_NS is half past nine
     asked(store, lambda reading: depth(reading, [one], ProfileType.WALL))
     assert {f"{part}.parquet" for part in expected | {"daily"}} >= {
@@ -213,19 +234,19 @@ def test_an_hour_of_which_a_segment_may_have_windows_too_is_read_window_by_windo
     for entry in store.list("v1/"):
         watched.put(entry.key, store.get(entry.key))
     for start, end in RANGES:
-        expected = answers(stored(windows), "", start, end, ProfileType.WALL)
-        assert answers(watched, "", start, end, ProfileType.WALL) == expected
+        assert answers(watched, "", start, end, ProfileType.WALL) == fleet_answers(start, end)
     assert {"samples.parquet", "sums.parquet", "daily.parquet"} <= set(watched.read)
 
 
 @pytest.mark.parametrize("part", ["hours", "sums", "daily"])
 def test_what_was_added_up_and_is_damaged_is_added_up_again(part: str) -> None:
-    plain, store = stored(fleet()), compacted(stored(fleet()))
+    store = MemoryStore()
+    for key, content in whole_day().items():
+        store.put(key, content)
     (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith(f"/{part}.parquet")]
     store.put(key, b"PAR1")
     for start, end in RANGES:
-        expected = answers(plain, "", start, end, ProfileType.WALL)
-        assert answers(store, "", start, end, ProfileType.WALL) == expected
+        assert answers(store, "", start, end, ProfileType.WALL) == fleet_answers(start, end)
 
 
 def test_a_block_whose_windows_cannot_be_read_is_left_out_whole_where_an_hour_is_cut() -> None:

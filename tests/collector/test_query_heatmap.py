@@ -21,7 +21,16 @@ from sidelight.collector.store.objects import ObjectStore
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
 from tests.collector.asking import get, refused, serving
-from tests.collector.storing import PERIOD_NS, SECOND_NS, START_NS, asked, question, stored, window
+from tests.collector.storing import (
+    PERIOD_NS,
+    SECOND_NS,
+    START_NS,
+    asked,
+    few_examples,
+    question,
+    stored,
+    window,
+)
 from tests.collector.test_query_blocks import compacted
 
 ROOMY = Bounds(columns=5000, rows=1000, cells=100_000)
@@ -105,6 +114,7 @@ def rows_of(answer: Heatmap) -> Mapping[tuple[str, str], int]:
     return {key: at for at, key in enumerate(zip(answer["namespace"], answer["row"], strict=True))}
 
 
+@few_examples
 @given(st.data(), st.sampled_from(["pod", "node", "version", "team"]), st.booleans())
 def test_a_cell_has_what_its_windows_have_and_null_where_there_are_none(
     data: st.DataObject, rows: str, blocks: bool
@@ -137,6 +147,7 @@ def of_timeline(store: ObjectStore, kind: ProfileType, start: float, end: float,
     return asked(store, lambda reading: timeline(reading, one, kind, step_ns=step * SECOND_NS, most=5000))
 
 
+@few_examples
 @given(
     st.data(), st.sampled_from(ProfileType), st.integers(1, 4), st.sampled_from(["pod", "node", "version"])
 )
@@ -158,6 +169,7 @@ def test_all_rows_and_the_others_add_up_to_the_timeline(
     }
 
 
+@few_examples
 @given(st.data())
 def test_hours_of_the_day_in_utc_add_up_to_a_timeline_of_hours(data: st.DataObject) -> None:
     store = stored(fleet(data.draw))
@@ -182,6 +194,7 @@ ZONES: Mapping[str, tzinfo] = {
 
 
 @pytest.mark.parametrize("zone", ZONES)
+@few_examples
 @given(moments=st.lists(st.integers(0, 300 * 24 * 12), min_size=1, max_size=8, unique=True))
 def test_a_window_is_in_the_hour_and_day_that_clocks_showed_when_it_began(
     zone: str, moments: list[int]

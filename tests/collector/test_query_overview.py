@@ -14,7 +14,7 @@ from sidelight.collector.store.objects import ObjectStore
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Quality, Window
 from tests.collector.asking import get, serving
-from tests.collector.storing import PERIOD_NS, SECOND_NS, asked, question, stored, window
+from tests.collector.storing import PERIOD_NS, SECOND_NS, asked, few_examples, question, stored, window
 from tests.collector.test_query_blocks import compacted
 
 CPU = ProfileType.CPU
@@ -87,6 +87,7 @@ def test_nothing_stored_is_an_empty_overview() -> None:
     assert of(MemoryStore())["service"] == []
 
 
+@few_examples
 @given(st.data(), st.booleans())
 def test_every_column_is_what_the_list_of_services_says(data: st.DataObject, blocks: bool) -> None:
     windows = [

@@ -23,7 +23,7 @@ from sidelight.stacks.sums import depths, top
 from sidelight.stacks.tree import outline
 from sidelight.stacks.window import Window
 from tests.collector.asking import get, refused, serving
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.storing import asked, few_examples, question, stored, window
 from tests.collector.test_query_sums import near, read_back, scattered
 
 WALL = ProfileType.WALL
@@ -44,6 +44,7 @@ def plain(frames: Sequence[str]) -> list[str]:
     return [unescape(without_line(frame)) for frame in frames]
 
 
+@few_examples
 @given(scattered(), kinds, bounds, bounds)
 def test_a_band_of_depths_is_what_its_stacks_add_up_to(
     case: tuple[list[Window], list[list[Window]]], kind: ProfileType, least: int | None, most: int | None
@@ -81,6 +82,7 @@ def texts(rows: Any) -> list[str]:
     return [Frame(function, file).text for function, file in both]
 
 
+@few_examples
 @given(st.lists(near, min_size=1, max_size=5, unique_by=lambda one: one.id), kinds, st.data())
 def test_stacks_with_a_function_or_below_a_call_path_are_found_by_their_frames(
     windows: list[Window], kind: ProfileType, data: st.DataObject

@@ -23,7 +23,7 @@ from sidelight.collector.store.directory import DirectoryStore
 from sidelight.collector.store.objects import ObjectStore
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Quality, Window
-from tests.collector.storing import SECOND_NS, asked, question, stored, window
+from tests.collector.storing import SECOND_NS, asked, few_examples, question, stored, window
 
 WALL = ProfileType.WALL
 MAIN = "main (app.py:1);[gil] 300 | main (app.py:1);[idle] 700"
@@ -154,6 +154,7 @@ processes = st.builds(
 )
 
 
+@few_examples
 @given(st.lists(processes, min_size=1, max_size=5, unique_by=lambda one: (one["pod"], one["at"], one["pid"])))
 def test_rates_are_the_same_however_processes_are_shipped(some: list[dict[str, object]]) -> None:
     split = [part for one in some for part in by_thread(**one)]  # type: ignore[arg-type]

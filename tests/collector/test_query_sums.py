@@ -27,7 +27,7 @@ from sidelight.stacks.profile import Profile, compare, merge, tree
 from sidelight.stacks.sums import depths
 from sidelight.stacks.tree import Tree, outline
 from sidelight.stacks.window import Window
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.storing import START_NS, asked, few_examples, question, stored, window
 from tests.stacks.strategies import deep
 from tests.stacks.strategies import windows as any_windows
 
@@ -69,6 +69,7 @@ def in_range(windows: Sequence[Window], start_ns: int, until_ns: int) -> Profile
     return merge(*(Profile.of(one) for one in windows if start_ns <= one.start_ns < until_ns))
 
 
+@few_examples
 @given(scattered(), kinds, st.booleans(), st.integers(-1000, 1000), st.integers(1, 1000))
 def test_any_grouping_into_segments_with_duplicates_gives_the_sum_of_the_windows(
     case: tuple[list[Window], list[list[Window]]], kind: ProfileType, lines: bool, start: int, length: int
@@ -93,6 +94,7 @@ def test_any_grouping_into_segments_with_duplicates_gives_the_sum_of_the_windows
     assert deep_down["sides"][0]["samples_at"] == list(measured.samples.values())
 
 
+@few_examples
 @given(scattered())
 def test_a_cache_too_small_for_anything_changes_no_answer(
     case: tuple[list[Window], list[list[Window]]],
@@ -258,6 +260,7 @@ def _spoil(store: ObjectStore, part: Part, holding: int) -> None:
     store.put(keys[holding], b"PAR1 this is not Parquet PAR1")
 
 
+@few_examples
 @given(st.sampled_from(["profiles", "samples", "stacks"]))
 def test_a_segment_that_cannot_be_read_is_left_out_whole_and_counted(part: Part) -> None:
     store = stored([window("main;a 1", at=0)], [window("main;b 10", at=10)], [window("main;c 100", at=20)])

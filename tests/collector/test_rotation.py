@@ -23,8 +23,8 @@ from sidelight.collector.store.tables import SCHEMAS
 from sidelight.collector.values import Days
 from sidelight.stacks.counts import ProfileType
 from sidelight.stacks.window import Window
-from tests.collector.faults import Fault, FaultyStore
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.faults import Fault, FaultyStore, steps
+from tests.collector.storing import START_NS, asked, copied, question, stored, window
 
 DAY_SECONDS = 86_400
 FIRST = event_day(START_NS)
@@ -323,23 +323,25 @@ def test_a_plan_says_what_would_go_and_why_and_does_nothing() -> None:
 def test_whatever_goes_wrong_nothing_is_lost_before_its_time(
     days: int, levels: list[Level], fault: Fault
 ) -> None:
-    windows, whole = some_days(), (-DAY_SECONDS, DAY_SECONDS)
-    expected = folded_text(stored(windows), "", *whole)
-    for at in range(40):
-        collector = Collector(stored(windows))
-        collector.look(2)
+    start, whole = Collector(stored(some_days())), (-DAY_SECONDS, DAY_SECONDS)
+    start.look(2)
+    expected = folded_text(start.store, "", *whole)
+
+    def look(at: int) -> tuple[Collector, list[str]]:
+        collector = Collector(copied(start.store))
         collector.days = days
         faulty = FaultyStore(collector.store, at, fault)
-        retention = Retention(faulty, Metrics(), policy=Policy(KEEP), interval_seconds=1)
-        retention.look(collector.now)
+        Retention(faulty, Metrics(), policy=Policy(KEEP), interval_seconds=1).look(collector.now)
+        return collector, faulty.operations
+
+    _, unharmed = look(-1)
+    assert not {"put", "delete"}.isdisjoint(unharmed)
+    for at in steps(fault, unharmed):
+        collector, _ = look(at)
         if days < 7:
             assert folded_text(collector.store, "", *whole) == expected
         blocks = collector.look(days)
         assert [level_of(block) for block in blocks] == levels
-        if faulty.made <= at:
-            break
-    else:
-        raise AssertionError("there are more operations than were tried")
 
 
 def test_a_store_that_is_away_is_counted_and_asked_again() -> None:

@@ -21,7 +21,7 @@ from sidelight.collector.store.objects import ObjectMissing, StoreIncompatible
 from sidelight.collector.store.segments import event_day, list_segments, read_segment
 from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, SUMS, Part, groups, segment_tables
 from sidelight.stacks.window import Window
-from tests.collector.storing import START_NS, stored, window
+from tests.collector.storing import START_NS, few_examples, stored, window
 from tests.stacks.strategies import windows as any_windows
 
 DAY = event_day(START_NS)
@@ -30,6 +30,7 @@ NO_BYTES: dict[Part, int] = dict.fromkeys(PARTS, 0)
 near = st.builds(replace, any_windows, start_ns=st.integers(START_NS, START_NS + 10**13))
 
 
+@few_examples
 @given(st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id), st.data())
 def test_a_block_is_what_a_segment_of_the_same_windows_would_be(
     windows: list[Window], data: st.DataObject
@@ -52,6 +53,7 @@ def test_a_block_is_what_a_segment_of_the_same_windows_would_be(
         assert rows == expected
 
 
+@few_examples
 @given(st.lists(near, min_size=1, max_size=8, unique_by=lambda one: one.id))
 def test_sums_are_what_samples_add_up_to_in_each_group(windows: list[Window]) -> None:
     tables = segment_tables(windows)

@@ -22,6 +22,7 @@ from sidelight.stacks.counts import Counts
 from sidelight.stacks.folded import Stack, parse_folded
 from sidelight.stacks.labels import KNOWN, Labels
 from sidelight.stacks.window import Quality, Window
+from tests.collector.storing import few_examples
 
 Make = Callable[..., Window]
 DAY_NS = 86_400 * 10**9
@@ -61,6 +62,7 @@ def rows(table: pa.Table) -> list[dict[str, object]]:
     return list(table.to_pylist())
 
 
+@few_examples
 @given(st.lists(windows, min_size=1, max_size=6))
 def test_what_is_read_back_adds_up_to_what_was_written(written: list[Window]) -> None:
     store = MemoryStore()
@@ -87,6 +89,7 @@ def test_what_is_read_back_adds_up_to_what_was_written(written: list[Window]) ->
         )
 
 
+@few_examples
 @given(st.lists(windows, min_size=1, max_size=6))
 def test_tables_have_their_schema_and_order_also_after_reading(written: list[Window]) -> None:
     store, tables = MemoryStore(), segment_tables(written)
