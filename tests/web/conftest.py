@@ -1,17 +1,22 @@
-"""A real collector with a small story in it, and a real Chromium that reports whatever goes wrong."""
+"""A real collector with a small story in it, and a real Chromium that reports whatever goes wrong.
+
+The collector and the browser context are shared by all tests of a worker: a test that sends windows takes a
+service name of its own, and one that needs other settings starts its own (`serve`, options of `open_page`).
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from sidelight.collector import ui
 from tests.running import CHROMIUM, Collector, collector
-from tests.web.profiles import AFTER, BEFORE, deep_stack, hostile_stacks, send, windows
+from tests.web.profiles import AFTER, BEFORE, send, story, windows
 
 FLAGS = (
     "--no-sandbox",
@@ -22,11 +27,15 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+VIEWPORT = {"width": 1280, "height": 900}
 REPORT = """
 addEventListener('securitypolicyviolation', event =>
   violated(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`))
 """
-HOSTILE_SERVICE = "<b onclick=alert(3)>שלום/😀 & co"
+FRESH_SECONDS = 120
+"""Windows of the shared collector are at most this much older than `story` says when a file begins."""
+ON_A_PAGE = {"viewport", "color_scheme", "reduced_motion"}
+"""Options of `open_page` that a page of the shared context can have by itself."""
 
 Open = Callable[..., Page]
 Serve = Callable[..., Collector]
@@ -47,23 +56,70 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a collector that has seen two versions of a shop, a lone service, and hostile names.
+class Watched:
+    """A browser context whose pages write down each breach of their content security policy."""
 
-    One for each module: some tests are about how long ago that was.
-    """
-    folder = tmp_path_factory.mktemp("shop")
-    with collector(folder, str(folder / "store")) as running:
-        send(
-            running.url,
-            windows("shop", "v1", BEFORE, minutes_ago=30, node="n1"),
-            windows("shop", "v2", AFTER, minutes_ago=5, node="n2"),
-            windows("lone", "only", BEFORE),
-            windows("unversioned", "", BEFORE, minutes_ago=40),
-            windows(HOSTILE_SERVICE, "1;2", hostile_stacks()),
-            windows("deep", "d1", deep_stack(3500), pods=1),
-        )
+    def __init__(self, browser: Browser, **options: object) -> None:
+        options = {
+            "viewport": VIEWPORT,
+            "permissions": ["clipboard-read", "clipboard-write"],
+            **options,
+        }
+        self.violations: list[str] = []
+        self.context: BrowserContext = browser.new_context(**options)  # type: ignore[arg-type]
+        self.context.expose_function("violated", lambda what: self.violations.append(what))
+        self.context.add_init_script(REPORT)
+        self.context.set_default_timeout(15_000)
+
+
+@pytest.fixture(scope="package")
+def shared(chromium: Browser) -> Iterator[Watched]:
+    """The context of all pages that need no options of their own: it has their scripts compiled."""
+    watched = Watched(chromium)
+    yield watched
+    watched.context.close()
+
+
+class Shops:
+    """The shared collector; another one once its windows are too old."""
+
+    def __init__(self, tmp_path_factory: pytest.TempPathFactory, stack: ExitStack) -> None:
+        self.tmp_path_factory = tmp_path_factory
+        self.stack = stack
+        self.url = ""
+        self.began = 0.0
+
+    def fresh(self) -> str:
+        if not self.url or time.monotonic() - self.began > FRESH_SECONDS:
+            self.stack.close()
+            folder = self.tmp_path_factory.mktemp("shop")
+            running = self.stack.enter_context(collector(folder, str(folder / "store")))
+            self.began = time.monotonic()
+            send(running.url, *story())
+            self.url = running.url
+        return self.url
+
+
+@pytest.fixture(scope="package")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shops]:
+    with ExitStack() as stack:
+        yield Shops(tmp_path_factory, stack)
+
+
+@pytest.fixture(scope="module")
+def shop(shops: Shops) -> str:
+    """The URL of a collector that holds `profiles.story`, of which the newest windows are minutes old."""
+    return shops.fresh()
+
+
+@pytest.fixture(scope="package")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a collector with two versions of a shop, where links, captures, deploys and exports are off."""
+    folder = tmp_path_factory.mktemp("limited")
+    options = ["--no-links", "--no-captures", "--no-deploys", "--max-export-frames", "3"]
+    options += ["--retention-raw-days", "9", "--retention-hour-days", "20", "--retention-day-days", "21"]
+    with collector(folder, str(folder / "store"), *options) as running:
+        send(running.url, windows("shop", "v1", BEFORE), windows("shop", "v2", AFTER))
         yield running.url
 
 
@@ -75,31 +131,43 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser, serve: Serve) -> Iterator[Open]:
-    """Opens pages; the test fails if any of them logs an error, throws, or breaks its policy."""
+def open_page(chromium: Browser, shared: Watched, serve: Serve) -> Iterator[Open]:
+    """Opens pages; the test fails if any of them logs an error, throws, or breaks its policy.
+
+    Options of a context give the page one of its own. Pages are closed before the test's collectors end.
+    """
     wrong: list[str] = []
-    contexts = []
+    own: list[Watched] = []
+    pages: list[Page] = []
+    shared.violations.clear()
 
     def open_(url: str, *, expected: str = "", **options: object) -> Page:
         def logged(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning") and not (expected and expected in message.text):
                 wrong.append(f"{message.type}: {message.text}")
 
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
+        if options.keys() <= ON_A_PAGE:
+            page = shared.context.new_page()
+            if viewport := options.pop("viewport", None):
+                page.set_viewport_size(viewport)  # type: ignore[arg-type]
+            if options:
+                page.emulate_media(**options)  # type: ignore[arg-type]
+        else:
+            own.append(Watched(chromium, **options))
+            page = own[-1].context.new_page()
+        pages.append(page)
         page.on("console", logged)
         page.on("pageerror", lambda error: wrong.append(f"thrown: {error}"))
-        page.expose_function("violated", lambda what: wrong.append(f"policy: {what}"))
-        page.add_init_script(REPORT)
         page.goto(url)
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
+    for watched in own:
+        watched.context.close()
     assert wrong == []
+    assert [what for watched in (shared, *own) for what in watched.violations] == []
 
 
 @pytest.fixture(scope="session")

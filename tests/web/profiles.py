@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ulid import ULID
@@ -13,6 +13,7 @@ from sidelight.stacks.folded import parse_folded
 from sidelight.stacks.labels import Labels
 from sidelight.stacks.window import Quality, Window, encode
 
+HOSTILE_SERVICE = "<b onclick=alert(3)>שלום/😀 & co"
 WINDOW_SECONDS = 10
 PERIOD_NS = 10_000_000
 
@@ -53,6 +54,60 @@ WELL = Quality(
 )
 """A window in which all went well."""
 
+# Two versions of one function each: what changed has a name.
+_MAIN = "main (app.py:1);work (shop/work.py:1)"
+FAST = f"{_MAIN};parse (json/decoder.py:3) 40\n{_MAIN};price (shop/rules.py:8) 30\n{_MAIN};log (l.py:1) 9\n"
+SLOW = f"{_MAIN};parse (json/decoder.py:3) 90\n{_MAIN};price (shop/rules.py:8) 50\n{_MAIN};log (l.py:1) 10\n"
+
+# A version that recurs, is deeper, and lost the middle of some stacks.
+_GET = "main (app.py:1);get (django/core.py:2)"
+_CYCLE = "to (rest/serializers.py:5);rep (rest/fields.py:7)"
+FLAT = f"{_GET};{_CYCLE};dump (json/enc.py:1) 40\n{_GET};query (db/sql.py:3) 60\n"
+RECURSIVE = f"{_GET};{_CYCLE};{_CYCLE};{_CYCLE};dump (json/enc.py:1) 50\n{FLAT}"
+CUT = replace(WELL, truncated=75, stops=0, stopped_ns=0, longest_stop_ns=0)
+
+# Watched badly, in doubtful ways, and by kind of thread.
+LOW = replace(
+    WELL,
+    attempts=600,
+    errors={"moved": 50, "slow": 10},
+    other=2,
+    truncated=4,
+    reduced=("cpu", "cgroup"),
+    paused_ns=2 * 10**9,
+)
+UNSAFE = replace(WELL, mode="nonblocking", reader="py-spy", stops=0, stopped_ns=0, longest_stop_ns=0)
+FALLBACK = replace(UNSAFE, mode="command", sampler="py-spy 0.4.3", reader="", missing_states=("gil", "idle"))
+_POOL = "run (pool.py:3);task (pool.py:9) 40\nrun (pool.py:3);wait (threading.py:320);[idle] 160\n"
+
+# What the golden pictures of `drawn/` are of.
+STATES = """\
+main (app.py);serve (shop/views.py);query (sqlalchemy/engine.py) 30
+main (app.py);serve (shop/views.py);query (sqlalchemy/engine.py);[idle] 60
+main (app.py);serve (shop/views.py);render (jinja2/runtime.py);[gil] 50
+main (app.py);serve (shop/views.py);dump (json/encoder.py);[gil] 20
+main (app.py);select (selectors.py);[idle] 90
+main (app.py);select (selectors.py) 2
+"""
+LOOPS = """\
+main (a.py);walk (t.py);walk (t.py);walk (t.py);leaf (t.py) 7
+main (a.py);walk (t.py) 3
+"""
+PRICES = "".join(
+    f"main (app.py);price{first} (shop/prices.py);rule{second} (shop/rules.py);"
+    f"apply{(first * second) % 5} (django/db.py) {1 + (first * 7 + second * 3) % 11}\n"
+    for first in range(12)
+    for second in range(9)
+)
+MIXTURE = """\
+main (app.py);work (shop/views.py) 30
+main (app.py);work (shop/views.py);[gil] 30
+main (app.py);work (shop/views.py);[idle] 60
+main (app.py);spin (shop/spin.py);[gil] 40
+main (app.py);wait (selectors.py);[idle] 40
+"""
+IDLE = "main (a.py:1);wait (a.py:2);[idle] 900\n"
+
 
 def windows(
     service: str,
@@ -84,6 +139,68 @@ def windows(
                 counts=counts,
                 quality=watched,
             )
+
+
+def story() -> list[Iterable[Window]]:
+    """The services of the shared collector."""
+    crowd = "".join(f"main (m.py);f{n:04d} (p{n % 7}/x.py:{n}) {n}\n" for n in range(1, 5001))
+    return [
+        windows("shop", "v1", BEFORE, minutes_ago=30, node="n1"),
+        windows("shop", "v2", AFTER, minutes_ago=5, node="n2"),
+        windows("lone", "only", BEFORE),
+        windows("unversioned", "", BEFORE, minutes_ago=40),
+        windows(HOSTILE_SERVICE, "1;2", hostile_stacks()),
+        windows("deep", "d1", deep_stack(3500), pods=1),
+        # Compared: more pods and another Python, older than an hour, too little, without a version.
+        windows("pay", "v1", FAST, minutes_ago=5),
+        windows("pay", "v2", SLOW, minutes_ago=5, pods=3, quality=replace(WELL, python="3.14.0")),
+        windows("old", "now", AFTER, minutes_ago=5),
+        windows("old", "before", BEFORE, minutes_ago=300),
+        windows("same", "v1", FAST, minutes_ago=30, count=1, pods=1),
+        windows("same", "v2", FAST, minutes_ago=5, count=1, pods=1, capture="c_01abc"),
+        windows("bare", "", FAST),
+        # Depths.
+        windows("api", "1", FLAT, minutes_ago=30),
+        windows("api", "2", RECURSIVE, minutes_ago=5, quality=CUT),
+        windows("one", "1", RECURSIVE),
+        # Qualities.
+        windows("mixed", "good", BEFORE, minutes_ago=30),
+        windows("mixed", "unsafe", AFTER, minutes_ago=5, quality=UNSAFE),
+        windows("low", "1", BEFORE, quality=LOW),
+        windows("fallback", "1", BEFORE, quality=FALLBACK),
+        _by_thread("pool"),
+        # Graphs, tables and heatmaps.
+        windows("states", "1", STATES),
+        windows("prices", "1", PRICES),
+        windows("loops", "1", LOOPS),
+        windows("mixture", "1", MIXTURE, pods=1),
+        windows("crowd", "v1", crowd, pods=1, count=1),
+        windows("heat", "busy", AFTER, pods=1, minutes_ago=20),
+        windows("heat", "idle", IDLE, pods=1, minutes_ago=20),
+        windows("web.1", "1", AFTER, pods=3),
+        windows("web.1", "2", AFTER, pods=1, count=6),
+        windows("wide", "1", AFTER, pods=130, count=1),
+        windows("cart", "1", AFTER, cluster="eu", namespace="prod"),
+        windows("till", "1", AFTER, cluster="us", namespace="prod"),
+        windows("tool", "1", AFTER, namespace="<i>lab"),
+        *(
+            windows("zones", f"v{at}", BEFORE, pods=1, count=1, zone=value[:200])
+            for at, value in enumerate(HOSTILE)
+        ),
+        *(
+            windows("busy", version, BEFORE, pods=1, count=1, minutes_ago=50 - at * 1.3)
+            for at, version in enumerate(f"2026.11.{at:02}-{'x' * (at * 3)}" for at in range(30))
+        ),
+    ]
+
+
+def _by_thread(service: str) -> Iterator[Window]:
+    """Windows of a service's processes, each with one beside it for the threads that are not the main one."""
+    others = replace(WELL, stops=0, stopped_ns=0, longest_stop_ns=0)
+    for main in windows(service, "1", BEFORE, thread="main"):
+        labels = Labels({**main.labels, "thread": "other"})
+        yield main
+        yield replace(main, id=str(ULID()), labels=labels, counts=parse_folded(_POOL), quality=others)
 
 
 def send(url: str, *batches: Iterable[Window]) -> None:

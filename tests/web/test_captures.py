@@ -15,9 +15,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.running import Collector, Running, collector, eventually, running, sidelight
-from tests.web.conftest import HOSTILE_SERVICE, Open, Serve
+from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
-from tests.web.test_accessibility import violations
+from tests.web.profiles import HOSTILE_SERVICE
+from tests.web.rules import violations
 
 TARGET = Path(__file__).parent.parent / "e2e" / "targets" / "shares.py"
 QUICK = ("--capture-look-seconds", "0.3")
@@ -213,7 +214,7 @@ def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
     serve: Serve, open_page: Open, tmp_path: Path
 ) -> None:
     served = serve(*QUICK)
-    page = open_page(f"{served.url}/captures", permissions=["clipboard-read", "clipboard-write"])
+    page = open_page(f"{served.url}/captures")
     page.get_by_label("Service", exact=True).fill("it's $HOME")
     page.get_by_label("Seconds", exact=True).fill("7")
     page.get_by_label("Only sidecars with").fill("version=\"2\", pod!='x'")

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from sidelight.stacks.window import Quality
-from tests.running import collector, eventually
+from tests.running import eventually
 from tests.web.conftest import Open
-from tests.web.flame import boxes, click, outline
-from tests.web.profiles import WELL, send, windows
-from tests.web.test_accessibility import violations
+from tests.web.flame import click, outline
 
 SIDES = "a=version%3A1&b=version%3A2&load=alike"
-GET = "main (app.py:1);get (django/core.py:2)"
-CYCLE = "to (rest/serializers.py:5);rep (rest/fields.py:7)"
-OLD = f"{GET};{CYCLE};dump (json/enc.py:1) 40\n{GET};query (db/sql.py:3) 60\n"
-NEW = f"{GET};{CYCLE};{CYCLE};{CYCLE};dump (json/enc.py:1) 50\n{OLD}"
-CUT = Quality(
-    attempts=WELL.attempts, mode="gil", sampler=WELL.sampler, reader="own", python=WELL.python, truncated=75
-)
-
-
-@pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a collector with a service whose second version recurs, and has truncated stacks."""
-    folder = tmp_path_factory.mktemp("depths")
-    with collector(folder, str(folder / "store")) as running:
-        send(
-            running.url,
-            windows("api", "1", OLD, minutes_ago=30),
-            windows("api", "2", NEW, minutes_ago=5, quality=CUT),
-            windows("one", "1", NEW),
-        )
-        yield running.url
 
 
 def charts(page: Page) -> tuple[Locator, Locator]:
@@ -77,9 +51,9 @@ def chosen(page: Page) -> Locator:
 
 
 def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_samples(
-    deep: str, open_page: Open
+    shop: str, open_page: Open
 ) -> None:
-    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+    page = open_page(f"{shop}/s/api/depth?{SIDES}")
     histogram, _ = charts(page)
     expect(chosen(page)).to_contain_text("Drag across a chart")
     drag(page, histogram, 0.61, 0.99)
@@ -104,9 +78,9 @@ def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_sampl
 
 
 def test_the_cumulative_chart_is_brushed_as_well_and_a_click_takes_one_depth(
-    deep: str, open_page: Open
+    shop: str, open_page: Open
 ) -> None:
-    page = open_page(f"{deep}/s/one/depth")
+    page = open_page(f"{shop}/s/one/depth")
     _, cumulative = charts(page)
     drag(page, cumulative, 3.5 / 10, 3.5 / 10)
     eventually("one depth is in the address", lambda: band(page) == ["3", "3"])
@@ -120,8 +94,8 @@ def test_the_cumulative_chart_is_brushed_as_well_and_a_click_takes_one_depth(
     eventually("the profile has them only", lambda: len(outline(page)) == 4)
 
 
-def test_a_finger_brushes_too(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/one/depth", has_touch=True)
+def test_a_finger_brushes_too(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/one/depth", has_touch=True)
     histogram, _ = charts(page)
     histogram.scroll_into_view_if_needed()
     place = histogram.bounding_box()
@@ -141,8 +115,8 @@ def test_a_finger_brushes_too(deep: str, open_page: Open) -> None:
     eventually("the band is in the address", lambda: band(page) == ["3", "6"])
 
 
-def test_the_keyboard_moves_the_band_and_types_it(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/one/depth")
+def test_the_keyboard_moves_the_band_and_types_it(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/one/depth")
     histogram, _ = charts(page)
     histogram.focus()
     for key, expected in (
@@ -164,8 +138,8 @@ def test_the_keyboard_moves_the_band_and_types_it(deep: str, open_page: Open) ->
     expect(chosen(page)).to_contain_text(re.compile("540 samples, 60.0 % 4.9 frames deep"))
 
 
-def test_the_distribution_of_samples_with_a_function(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+def test_the_distribution_of_samples_with_a_function(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/api/depth?{SIDES}")
     page.get_by_role("button", name="With a function").click()
     field = page.get_by_role("combobox", name="Function")
     options = page.locator("#functions option")
@@ -188,8 +162,8 @@ def test_the_distribution_of_samples_with_a_function(deep: str, open_page: Open)
     expect(rows.nth(1)).to_contain_text("900")
 
 
-def test_the_distribution_under_a_focus(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/one")
+def test_the_distribution_under_a_focus(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/one")
     click(page, "query")
     expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
     page.get_by_role("main").get_by_role("link", name="Depth").click()
@@ -200,12 +174,9 @@ def test_the_distribution_under_a_focus(deep: str, open_page: Open) -> None:
     expect(page.locator(".depths tbody tr")).to_contain_text("360")
     page.get_by_role("group", name="Samples").get_by_role("button", name="All samples").click()
     expect(page.locator(".depths tbody tr")).to_contain_text("900")
-
-
-def test_a_focus_that_is_nowhere_is_said_and_none_at_all_too(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/one/depth?scope=focus&focus=0123456789abcdef.gone%20(x.py)")
+    page.goto(f"{shop}/s/one/depth?scope=focus&focus=0123456789abcdef.gone%20(x.py)")
     expect(page.get_by_role("heading", name="No sample here lies below gone (x.py)")).to_be_visible()
-    page = open_page(f"{deep}/s/one/depth?scope=focus")
+    page.goto(f"{shop}/s/one/depth?scope=focus")
     expect(page.get_by_text("No frame is focused")).to_be_visible()
     expect(page.locator(".depths tbody tr")).to_contain_text("900")
 
@@ -224,8 +195,10 @@ def path(stacks: Locator) -> str:
     )
 
 
-def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/api/depth?{SIDES}")
+def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/api/depth?{SIDES}")
+    expect(page.get_by_text("Truncation differs (A 0.0 %, B 50.0 %)")).to_be_visible()
+    expect(page.locator(".depths tbody tr").nth(1)).to_contain_text("9+")
     packages = page.get_by_role("region", name="Frames per package", exact=True)
     assert cells(packages, "rest") == ["0.80", "2.53", "▲ +1.73"]
     assert cells(packages, "json") == ["0.40", "0.60", "▲ +0.20"]
@@ -241,15 +214,6 @@ def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(deep: str
     assert "9 dump (json/enc.py)" in outline(page)
     expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
     expect(page.locator(".chosen strong")).to_have_text("dump (json/enc.py)")
-
-
-def test_truncation_that_differs_is_said_beside_the_tail(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/api/depth?{SIDES}")
-    expect(page.get_by_text("Truncation differs (A 0.0 %, B 50.0 %)")).to_be_visible()
-    expect(page.locator(".depths tbody tr").nth(1)).to_contain_text("9+")
-    page = open_page(f"{deep}/s/api/depth?a=version%3A2&b=version%3A2")
-    charts(page)
-    expect(page.get_by_text("Truncation differs")).to_have_count(0)
 
 
 def test_a_stack_of_3500_frames_is_written_in_a_line_and_opened(shop: str, open_page: Open) -> None:
@@ -271,7 +235,29 @@ def test_hostile_names_are_text_in_every_list(shop: str, open_page: Open) -> Non
     assert page.locator("main img, main b").count() == 0
 
 
-def test_the_lists_say_when_they_cannot_be_had_and_ask_again(deep: str, open_page: Open) -> None:
+def test_depth_of_one_profile_leads_to_two_distributions(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/depth?query=version%3D%22v2%22")
+    expect(page.locator(".depths tbody tr")).to_have_count(1)
+    page.get_by_text("All depths as a table").click()
+    expect(page.get_by_role("region", name="Samples by depth")).to_contain_text("360")
+    page.get_by_role("link", name="Compare with previous version").click()
+    charts(page)
+    expect(page.get_by_text("Truncation differs")).to_have_count(0)
+    rows = page.locator(".depths tbody tr").filter(has_not_text="interval")
+    expect(rows).to_have_count(2)
+    assert [re.split(r"\s+", row) for row in rows.all_inner_texts()] == [
+        ["A", "v1", "3.00", "3", "3", "3", "3", "0.0", "%", "660"],
+        ["B", "v2", "3.38", "3", "4", "4", "4", "0.0", "%", "960"],
+    ]
+    expect(page.locator(".verdict")).to_have_text(
+        "Largest gap: 100.0 % of A's samples and 62.5 % of B's are at most 3 frames deep (37.5 points apart)."
+    )
+    # The intervals come when they are worked out.
+    shifts = page.locator(".depths tbody tr").filter(has_text="95 % interval")
+    expect(shifts.get_by_role("cell").first).to_contain_text("▲ +0.4")
+
+
+def test_the_lists_say_when_they_cannot_be_had_and_ask_again(shop: str, open_page: Open) -> None:
     page = open_page("about:blank", expected="500")
     refused: list[Route] = []
 
@@ -281,38 +267,9 @@ def test_the_lists_say_when_they_cannot_be_had_and_ask_again(deep: str, open_pag
         route.fulfill(status=500, content_type="application/json", body=body)
 
     page.route("**/api/v1/depth/frames?**", refuse)
-    page.goto(f"{deep}/s/one/depth")
+    page.goto(f"{shop}/s/one/depth")
     charts(page)
     expect(page.locator(".trouble")).to_contain_text("it did not work")
     page.unroute("**/api/v1/depth/frames?**")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
-
-
-def test_it_fits_360_pixels(deep: str, open_page: Open) -> None:
-    page = open_page(f"{deep}/s/api/depth?{SIDES}&depth_from=4&depth_until=9")
-    page.set_viewport_size({"width": 360, "height": 740})
-    boxes(page)
-    expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
-    main = page.locator("main")
-    eventually("the page is no wider", lambda: main.evaluate("at => at.scrollWidth") <= 360)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(
-    "path", [f"api/depth?{SIDES}&depth_from=4&depth_until=9&scope=function", "one/depth?scope=focus"]
-)
-def test_it_breaks_no_rule_of_accessibility(
-    deep: str, open_page: Open, axe: str, path: str, theme: str
-) -> None:
-    page = open_page(f"{deep}/s/{path}&theme={theme}")
-    expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    assert violations(page, axe) == []
-    small = page.evaluate(
-        """() => [...document.querySelectorAll(
-            'button, .button, summary, select, input:not([type=checkbox])')]
-            .filter(at => at.offsetParent && at.getBoundingClientRect().height < 24)
-            .map(at => at.outerHTML)"""
-    )
-    assert small == []

@@ -1,14 +1,61 @@
-"""What holds for every page: small and enlarged screens, the keyboard alone, less motion, reload and Back."""
+"""What holds for every page: axe in light and dark, small screens, the keyboard alone, less motion, reload and Back."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import Open
-from tests.web.test_accessibility import PAGES
+from tests.web.flame import boxes
+from tests.web.rules import assert_fits, small_controls, violations, violations_in_both_themes
+
+V2 = "?query=version%3D%22v2%22"
+SIDES = "?a=version%3Av1&b=version%3Av2&load=alike"
+HANDLE = quote("handle (shop/views.py)")
+DEPTHS = "?a=version%3A1&b=version%3A2&load=alike&depth_from=4&depth_until=9"
+
+PAGES = {
+    "services": "/services",
+    "service": "/s/shop?q=query",
+    "service table": "/s/shop?view=table",
+    "sandwich": "/s/shop?view=sandwich&fn=query+%28shop%2Fdb.py%29",
+    "lines": "/s/shop?view=lines&fn=query+%28shop%2Fdb.py%29",
+    "states": "/s/shop?type=wall&colour=state",
+    "difference": "/s/shop/compare?a=version%3Av1&b=version%3Av2",
+    "side by side": "/s/shop/compare?a=version%3Av1&b=version%3Av2&view=sides",
+    "changes": "/s/shop/compare?a=version%3Av1&b=match%3A&view=table",
+    "depth": "/s/shop/depth?a=version%3Av1&b=version%3Av2",
+    "one depth": "/s/shop/depth",
+    "pods by time": "/s/shop/heatmap",
+    "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
+    "captures": "/captures",
+    "settings": "/settings",
+    "nothing to compare": "/s/lone/compare",
+    "no profiles": "/services?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
+    "no such page": "/s/shop/nowhere",
+}
+VARIANTS = {
+    "transforms": f"/s/shop{V2}&t={quote('drop:loop (jinja2/runtime.py)*fold:gone')}",
+    "everything left out": f"/s/shop{V2}&t={quote('drop:main (app.py)')}",
+    "sandwich of two sides": f"/s/shop/compare{SIDES}&view=sandwich&fn={HANDLE}",
+    "no function for a sandwich": f"/s/shop{V2}&view=sandwich",
+    "lines of two sides": f"/s/shop/compare{SIDES}&view=lines&fn={HANDLE}",
+    "no function for lines": f"/s/shop{V2}&view=lines",
+    "packages": f"/s/shop{V2}&by=package&view=table",
+    "significant changes": f"/s/pay/compare{SIDES}&sig=1",
+    "sides by any label": "/s/pay/compare?a=match:&b=match%3Acapture%3D%22%22",
+    "too little data": f"/s/same/compare{SIDES}",
+    "one version lately": "/s/old/compare",
+    "depths of a function": f"/s/api/depth{DEPTHS}&scope=function",
+    "depths without a focus": "/s/one/depth?scope=focus",
+    "nothing seen": "/s/nobody",
+    "invalid filter": "/s/shop?query=pod%3D",
+    "stale": "/s/unversioned",
+}
+"""Other looks of the same pages: checked for accessibility and width alone."""
 
 TABBABLE = """() => {
   const all = 'a[href], button, input, select, textarea, summary, [tabindex]';
@@ -25,31 +72,17 @@ FOCUSED = """() => {
   const marked = style.outlineStyle !== 'none' || style.boxShadow !== 'none' || at.tagName === 'CANVAS';
   return { number: at.dataset.visited, marked, text: at.outerHTML.slice(0, 200) };
 }"""
-WIDER = """() => [...document.querySelectorAll('main *, header *')]
-  .filter(at => at.getBoundingClientRect().right > innerWidth + 1 && !at.closest('.wide, .unseen'))
-  .map(at => at.outerHTML.slice(0, 160)).slice(0, 5)"""
 
 
-def opened(open_page: Open, url: str, **options: object) -> Page:
-    page = open_page(url, **options)
+def opened(open_page: Open, url: str) -> Page:
+    """A page for those who want less motion, once all of it has come."""
+    page = open_page(url, reduced_motion="reduce", expected="the server responded with a status of 40")
     expect(page.locator(".card, .panel").first).to_be_visible()
     page.wait_for_load_state("networkidle")
     return page
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (640, 450)], ids=["telephone", "enlarged twice"])
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_its_width(shop: str, open_page: Open, name: str, width: int, height: int) -> None:
-    page = opened(open_page, shop + PAGES[name])
-    page.set_viewport_size({"width": width, "height": height})
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    expect(page.locator("main h1, main h2").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width, page.evaluate(WIDER)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_control_is_reached_with_tab_and_seen_there(shop: str, open_page: Open, name: str) -> None:
-    page = opened(open_page, shop + PAGES[name])
+def assert_tab_reaches_every_control(page: Page) -> None:
     controls = page.evaluate(TABBABLE)
     reached: set[str] = set()
     unmarked = []
@@ -67,14 +100,17 @@ def test_every_control_is_reached_with_tab_and_seen_there(shop: str, open_page: 
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_moves_for_those_who_want_less_motion(shop: str, open_page: Open, name: str) -> None:
-    page = opened(open_page, shop + PAGES[name], reduced_motion="reduce")
-    assert page.evaluate("document.getAnimations().length") == 0
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_survives_reload_and_back(shop: str, open_page: Open, name: str) -> None:
+def test_page_is_accessible_fits_and_survives_reload_and_back(
+    shop: str, open_page: Open, axe: str, name: str
+) -> None:
     page = opened(open_page, shop + PAGES[name])
+    assert page.evaluate("document.getAnimations().length") == 0
+    assert_tab_reaches_every_control(page)
+    assert violations_in_both_themes(page, axe) == {}
+    assert small_controls(page) == []
+    assert_fits(page, 360, 740)
+    # As an enlarged screen has it.
+    assert_fits(page, 640, 450)
     heading, address = page.locator("main h1, main h2").first.inner_text(), page.url
     page.reload()
     expect(page.locator("main h1, main h2").first).to_have_text(heading)
@@ -84,3 +120,43 @@ def test_a_page_survives_reload_and_back(shop: str, open_page: Open, name: str) 
     page.go_back()
     expect(page.locator("main h1, main h2").first).to_have_text(heading)
     assert page.url == address
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_other_looks_of_a_page_are_accessible_and_fit(
+    shop: str, open_page: Open, axe: str, name: str
+) -> None:
+    page = opened(open_page, shop + VARIANTS[name])
+    assert violations_in_both_themes(page, axe) == {}
+    more = page.locator("button[aria-label=More]")
+    if more.count():
+        more.first.click()
+        expect(page.get_by_role("menu")).to_be_visible()
+        assert violations(page, axe) == []
+        page.keyboard.press("Escape")
+    assert_fits(page)
+    assert small_controls(page) == []
+
+
+def test_help_and_range_picker_are_accessible(shop: str, open_page: Open, axe: str) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    assert page.locator(".panel .flame [tabindex='0']").count() == 1, "the graph is one tab stop"
+    assert page.locator(".flame canvas").get_attribute("aria-label")
+    page.get_by_label("Time range: last hour").click()
+    assert violations(page, axe) == []
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert violations(page, axe) == []
+
+
+def test_theme_follows_the_system_until_one_is_chosen(shop: str, open_page: Open) -> None:
+    page = open_page(shop, color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.emulate_media(color_scheme="light")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.emulate_media(color_scheme="dark")
+    page.get_by_role("button", name="Use the light theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")

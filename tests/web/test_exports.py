@@ -17,13 +17,12 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from playwright.sync_api import Download, Page, expect
 
-from tests.web.conftest import HOSTILE_SERVICE, Open, Serve
+from tests.web.conftest import Open, Serve
 from tests.web.flame import box, boxes, click, outline
-from tests.web.profiles import AFTER, BEFORE, HOSTILE, send, windows
-from tests.web.test_accessibility import violations
+from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
+from tests.web.rules import violations
 
 COMPARE = "/s/shop/compare?a=version%3Av1&b=version%3Av2&load=alike"
-CLIPBOARD = ["clipboard-read", "clipboard-write"]
 HOSTILE_LABEL = 'a\'b "c" $(touch /tmp/sidelight-was-run) `id` \\ !! é\u202e;&|<>'
 
 
@@ -289,7 +288,7 @@ def test_a_short_link_shows_the_same_view_below_any_prefix(
     running = serve("--path-prefix", prefix)
     home = running.url + prefix
     send(home, windows("shop", "v1", BEFORE), windows("shop", "v2", AFTER, minutes_ago=3))
-    page = open_page(f"{home}/s/shop?from=-30m&q=query&invert=1", permissions=CLIPBOARD)
+    page = open_page(f"{home}/s/shop?from=-30m&q=query&invert=1")
     there = outline(page)
     page.get_by_role("button", name="Share", exact=True).click()
     expect(page.locator(".toast")).to_have_text("Link copied")
@@ -306,7 +305,7 @@ def test_a_short_link_shows_the_same_view_below_any_prefix(
 
 
 def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}{COMPARE}&a_from=-2h&b_until=now", permissions=CLIPBOARD)
+    page = open_page(f"{shop}{COMPARE}&a_from=-2h&b_until=now")
     boxes(page)
     page.get_by_role("button", name="Share", exact=True).click()
     expect(page.locator(".toast")).to_have_text("Link copied")
@@ -321,7 +320,7 @@ def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_
 def test_where_no_links_are_kept_the_long_address_is_shared(serve: Serve, open_page: Open) -> None:
     running = serve("--no-links")
     send(running.url, windows("shop", "v1", BEFORE))
-    page = open_page(f"{running.url}/s/shop?from=-30m", permissions=CLIPBOARD, expected="403")
+    page = open_page(f"{running.url}/s/shop?from=-30m", expected="403")
     boxes(page)
     page.get_by_role("button", name="Share", exact=True).click()
     expect(page.locator(".toast")).to_have_text("Long link copied")
@@ -333,7 +332,7 @@ def test_a_store_that_takes_nothing_leaves_the_long_address(
 ) -> None:
     running = serve()
     send(running.url, windows("shop", "v1", BEFORE))
-    page = open_page(f"{running.url}/s/shop?from=-30m", permissions=CLIPBOARD, expected="503")
+    page = open_page(f"{running.url}/s/shop?from=-30m", expected="503")
     boxes(page)
     # Where a folder should be made a file lies: for root too nothing can be written there.
     (tmp_path / "store" / "v1" / "links").write_text("")
@@ -343,7 +342,7 @@ def test_a_store_that_takes_nothing_leaves_the_long_address(
 
 
 def test_the_long_link_is_offered_beside_the_short_one(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?from=-30m", permissions=CLIPBOARD)
+    page = open_page(f"{shop}/s/shop?from=-30m")
     boxes(page)
     shared = urlsplit(copied(page, "Copy the long link"))
     assert shared.path == "/s/shop"
@@ -355,7 +354,7 @@ def total(answer: dict[str, Any]) -> list[int]:
 
 
 def test_commands_of_a_profile_give_what_is_on_the_screen(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22", permissions=CLIPBOARD)
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
     shown = {each["name"] for each in boxes(page)}
     answer = json.loads(ran(copied(page, "Copy as curl")))
     assert total(answer) == [960]
@@ -365,7 +364,7 @@ def test_commands_of_a_profile_give_what_is_on_the_screen(shop: str, open_page: 
 
 
 def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&depth_from=4", permissions=CLIPBOARD)
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&depth_from=4")
     expect(page.locator(".basis", has_text="360 samples").first).to_be_visible()
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [360]
     folded = ran(copied(page, "Copy as CLI"))
@@ -374,7 +373,7 @@ def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open,
 
 
 def test_commands_of_a_comparison_give_its_verdict(shop: str, open_page: Open) -> None:
-    page = open_page(shop + COMPARE, permissions=CLIPBOARD)
+    page = open_page(shop + COMPARE)
     boxes(page)
     verdict = page.locator(".verdict").inner_text().split(" (")[0]
     assert len(total(json.loads(ran(copied(page, "Copy as curl"))))) == 2
@@ -385,7 +384,7 @@ def test_commands_of_a_comparison_give_its_verdict(shop: str, open_page: Open) -
 
 def test_commands_of_stack_depths_give_them(shop: str, open_page: Open) -> None:
     for view, sides in (("/s/shop/depth?", 1), ("/s/shop/depth?a=version%3Av1&b=version%3Av2", 2)):
-        page = open_page(shop + view, permissions=CLIPBOARD)
+        page = open_page(shop + view)
         expect(page.locator("figure").first).to_be_visible()
         by_curl = json.loads(ran(copied(page, "Copy as curl")))
         assert len(by_curl["sides"]) == sides
@@ -394,7 +393,7 @@ def test_commands_of_stack_depths_give_them(shop: str, open_page: Open) -> None:
 
 @pytest.mark.parametrize("view", ["/services", "/s/shop/heatmap", "/s/shop/heatmap?rows=hours&from=-2d"])
 def test_commands_of_tables_and_grids_give_them(shop: str, open_page: Open, view: str) -> None:
-    page = open_page(shop + view, permissions=CLIPBOARD)
+    page = open_page(shop + view)
     expect(page.locator(".basis").first).to_be_visible()
     command = copied(page, "Copy as curl")
     assert not re.search(r"(from|until)=(-|now)", command)
@@ -412,13 +411,13 @@ def test_commands_survive_hostile_labels_in_a_shell(serve: Serve, open_page: Ope
     marker.unlink(missing_ok=True)
     escaped = HOSTILE_LABEL.replace("\\", "\\\\").replace('"', '\\"')
     query = quote(f'version="{escaped}"', safe="")
-    page = open_page(f"{running.url}/s/shop?query={query}", permissions=CLIPBOARD)
+    page = open_page(f"{running.url}/s/shop?query={query}")
     boxes(page)
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [660]
     folded = ran(copied(page, "Copy as CLI"))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 660
     side = quote(f"version:{HOSTILE_LABEL}", safe="")
-    page = open_page(f"{running.url}/s/shop/compare?a={side}&b=version%3Av2", permissions=CLIPBOARD)
+    page = open_page(f"{running.url}/s/shop/compare?a={side}&b=version%3Av2")
     boxes(page)
     verdict = page.locator(".verdict").inner_text().split(" (")[0]
     command = copied(page, "Copy as CLI")

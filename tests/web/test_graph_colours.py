@@ -6,17 +6,9 @@ from playwright.sync_api import Page, expect
 
 from tests.running import eventually
 from tests.web.conftest import Open
-from tests.web.flame import box, boxes, hover
-from tests.web.profiles import send, windows
+from tests.web.flame import box, boxes, click, hover
 
 V2 = "?query=version%3D%22v2%22"
-STATES = """\
-main (app.py);work (shop/views.py) 30
-main (app.py);work (shop/views.py);[gil] 30
-main (app.py);work (shop/views.py);[idle] 60
-main (app.py);spin (shop/spin.py);[gil] 40
-main (app.py);wait (selectors.py);[idle] 40
-"""
 
 
 def legend(page: Page, name: str) -> list[str]:
@@ -28,17 +20,8 @@ def channels(fill: str) -> tuple[int, int, int]:
     return int(fill[1:3], 16), int(fill[3:5], 16), int(fill[5:7], 16)
 
 
-def test_packages_come_by_whose_code_they_are(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}&type=wall")
-    boxes(page)
-    assert legend(page, "Packages by own time") == [
-        "Application shop 45.5 %", "Third party jinja2 27.3 %", "Standard library selectors 27.3 %",
-    ]  # fmt: skip
-
-
 def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open) -> None:
-    send(shop, windows("states", "1", STATES, pods=1))
-    page = open_page(f"{shop}/s/states?type=wall")
+    page = open_page(f"{shop}/s/mixture?type=wall")
     boxes(page)
     page.get_by_role("group", name="Colour by").get_by_role("button", name="State").click()
     eventually("a frame that holds the GIL has its colour", lambda: box(page, "spin")["fill"] == "#7e1fa0")
@@ -62,12 +45,25 @@ def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, ope
     said = page.get_by_text("Only wall time is told apart into waiting, running and holding the GIL")
     expect(said).to_be_visible()
     assert legend(page, "Packages by own time")[0].startswith("Application")
+    before = box(page, "loop")["fill"]
+    click(page, "render")
+    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    assert box(page, "loop")["fill"] == before, "a zoomed box keeps its colour"
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Show wall time").click()
     expect(said).to_have_count(0)
     eventually("states are drawn", lambda: box(page, "select")["fill"] == "#d5dae3")
+    page.get_by_role("group", name="Colour by").get_by_role("button", name="Package").click()
+    eventually(
+        "packages come by whose code they are",
+        lambda: (
+            legend(page, "Packages by own time")
+            == ["Application shop 45.5 %", "Third party jinja2 27.3 %", "Standard library selectors 27.3 %"]
+        ),
+    )
 
 
-def test_own_time_is_heat(shop: str, open_page: Open) -> None:
+def test_own_time_is_heat_and_a_difference_keeps_the_colours_of_change(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}&colour=self")
     assert box(page, "handle")["fill"] == "#f4ede0"
     assert box(page, "loop")["fill"] == box(page, "query")["fill"] == "#7d1028"
@@ -75,11 +71,9 @@ def test_own_time_is_heat(shop: str, open_page: Open) -> None:
     assert legend(page, "Own time")[0] == "no own time"
     assert legend(page, "Own time")[-1] == "most: query (shop/db.py) 3.60 s, 37.5 %"
 
-
-def test_a_differential_graph_keeps_the_colours_of_the_change(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&colour=self")
+    page.goto(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&colour=self")
     boxes(page)
     expect(page.get_by_role("group", name="Colour by")).to_have_count(0)
     assert box(page, "query")["fill"] == "#c9ccd3"
-    sides = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&colour=self&view=sides")
-    assert box(sides, "query", 0)["fill"] == "#7d1028"
+    page.get_by_role("button", name="Side by side").click()
+    eventually("each side has its own heat", lambda: box(page, "query", 0)["fill"] == "#7d1028")

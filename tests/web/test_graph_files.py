@@ -8,13 +8,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.running import eventually
-from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.conftest import Open
 from tests.web.flame import boxes, click, outline
-from tests.web.profiles import HOSTILE
+from tests.web.profiles import HOSTILE, HOSTILE_SERVICE
 
 V2 = "?query=version%3D%22v2%22"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,7 +54,7 @@ def test_an_svg_says_what_it_shows_and_holds_what_is_in_view(shop: str, open_pag
     ]
 
 
-def test_a_comparison_names_its_sides_and_its_colours(shop: str, open_page: Open) -> None:
+def test_files_of_a_comparison_name_sides_and_colours(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2")
     boxes(page)
     said = texts(ElementTree.parse(saved(page, "SVG")).getroot())
@@ -64,11 +63,8 @@ def test_a_comparison_names_its_sides_and_its_colours(shop: str, open_page: Open
     assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
     assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)
     assert {"new in B", "gone in B", "within noise"} <= set(said)
-
-
-def test_side_by_side_gives_a_file_for_each_side(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&view=sides")
-    boxes(page)
+    page.get_by_role("button", name="Side by side").click()
+    boxes(page, 1)
     names: list[str] = []
     page.on("download", lambda download: names.append(download.suggested_filename))
     page.get_by_role("button", name="SVG", exact=True).click()
@@ -89,30 +85,22 @@ def test_hostile_names_are_text_in_a_file(shop: str, open_page: Open) -> None:
     assert shown.evaluate("document.documentElement.tagName") == "svg"
 
 
-@pytest.mark.parametrize(("theme", "ground"), [("light", "ffffff"), ("dark", "171a20")])
-def test_a_file_has_the_theme_of_the_page(shop: str, open_page: Open, theme: str, ground: str) -> None:
-    page = open_page(f"{shop}/s/shop{V2}&theme={theme}")
-    boxes(page)
-    assert f'height="100%" fill="#{ground}"' in saved(page, "SVG").read_text()
-    if theme == "dark":
-        page.get_by_label("on white").check()
-        assert 'height="100%" fill="#ffffff"' in saved(page, "SVG").read_text()
-
-
-def test_a_png_is_the_same_picture_with_twice_the_pixels(shop: str, open_page: Open) -> None:
+def test_png_svg_and_keys_save_the_theme_of_the_page(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     boxes(page)
-    svg = ElementTree.parse(saved(page, "SVG")).getroot()
+    file = saved(page, "SVG")
+    assert 'height="100%" fill="#ffffff"' in file.read_text()
+    svg = ElementTree.parse(file).getroot()
     png = saved(page, "PNG").read_bytes()
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", png[16:24])
     assert (width, height) == (2 * int(svg.get("width", "0")), 2 * int(svg.get("height", "0")))
     assert len(png) > 10_000
-
-
-def test_keys_save_pictures(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
-    boxes(page)
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert 'height="100%" fill="#171a20"' in saved(page, "SVG").read_text()
+    page.get_by_label("on white").check()
+    assert 'height="100%" fill="#ffffff"' in saved(page, "SVG").read_text()
     for key, name in (("p", "shop.png"), ("P", "shop.svg")):
         with page.expect_download() as download:
             page.keyboard.press(key)

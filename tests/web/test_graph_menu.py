@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.running import eventually
-from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, outline, point, widths
-from tests.web.test_accessibility import violations
+from tests.web.profiles import HOSTILE_SERVICE
+from tests.web.rules import violations_in_both_themes
 
 V2 = "?query=version%3D%22v2%22"
 STACK = "main (app.py)\nhandle (shop/views.py)\nrender (jinja2/runtime.py)\nloop (jinja2/runtime.py)"
@@ -65,37 +65,25 @@ def test_the_menu_is_opened_walked_and_left_by_keys(shop: str, open_page: Open) 
         expect(menu(page)).to_have_count(0)
         expect(page.locator(".flame canvas")).to_be_focused()
     assert box(page, "main")["width"] == widths(page)["total"]
-
-
-def test_a_press_elsewhere_closes_the_menu(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
     right_click(page, "query")
     page.mouse.click(5, 5)
     expect(menu(page)).to_have_count(0)
 
 
-@pytest.mark.parametrize(
-    ("item", "copied"),
-    [
+def test_parts_of_a_frame_can_be_copied(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    for item, copied in (
         ("Copy function", "loop"),
         ("Copy stack", STACK),
         ("Copy file", "jinja2/runtime.py"),
-    ],
-)  # fmt: skip
-def test_parts_of_a_frame_can_be_copied(shop: str, open_page: Open, item: str, copied: str) -> None:
-    page = open_page(f"{shop}/s/shop{V2}", permissions=["clipboard-read", "clipboard-write"])
-    right_click(page, "loop")
-    menu(page).get_by_role("menuitem", name=item).click()
-    expect(page.locator(".toast")).to_contain_text("copied")
-    assert clipboard(page) == copied
-
-
-def test_a_frame_with_a_line_is_copied_with_it(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}&by=line", permissions=["clipboard-read", "clipboard-write"])
-    right_click(page, "loop")
-    menu(page).get_by_role("menuitem", name="Copy file and line").click()
-    expect(page.locator(".toast")).to_contain_text("copied")
-    assert clipboard(page) == "jinja2/runtime.py:90"
+        ("Copy file and line", "jinja2/runtime.py:90"),
+    ):
+        if "line" in item:
+            page.goto(f"{shop}/s/shop{V2}&by=line")
+        right_click(page, "loop")
+        menu(page).get_by_role("menuitem", name=item).click()
+        eventually(item, lambda copied=copied: clipboard(page) == copied)
+        expect(page.locator(".toast")).to_contain_text("copied")
 
 
 def test_hostile_names_are_text_in_the_menu_and_in_the_dock(shop: str, open_page: Open) -> None:
@@ -127,9 +115,10 @@ def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_
     expect(page.locator(".chosen.docked")).to_have_count(0)
 
 
-def test_the_dock_lies_beside_the_graph_or_below_it(shop: str, open_page: Open) -> None:
+def test_menu_dock_and_minimap_are_accessible_and_in_view(shop: str, open_page: Open, axe: str) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
-    boxes(page)
+    click(page, "render")
+    eventually("it is zoomed into", lambda: "3 query (shop/db.py)" not in outline(page))
     page.keyboard.press("d")
 
     def places() -> tuple[dict[str, float], dict[str, float]]:
@@ -138,35 +127,24 @@ def test_the_dock_lies_beside_the_graph_or_below_it(shop: str, open_page: Open) 
         assert dock
         return dict(drawn), dict(dock)
 
-    drawn, dock = places()
-    assert dock["x"] >= drawn["x"] + drawn["width"]
-    page.set_viewport_size({"width": 360, "height": 800})
-    eventually("the graph has all of the width", lambda: places()[0]["width"] > 250)
-    drawn, dock = places()
-    assert dock["y"] >= drawn["y"] + drawn["height"]
-    assert dock["x"] + dock["width"] <= 360
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_menu_dock_and_minimap_break_no_rule(shop: str, open_page: Open, axe: str, theme: str) -> None:
-    page = open_page(f"{shop}/s/shop{V2}&theme={theme}")
-    click(page, "render")
-    page.keyboard.press("d")
+    eventually(
+        "the dock lies beside the graph", lambda: places()[1]["x"] >= places()[0]["x"] + places()[0]["width"]
+    )
     expect(page.get_by_role("slider", name="Part of the whole")).to_be_visible()
-    assert violations(page, axe) == []
-    right_click(page, "render")
-    assert violations(page, axe) == []
-
-
-def test_a_zoomed_graph_opens_its_menu_where_the_frame_is(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
-    click(page, "query")
-    eventually("it is zoomed into", lambda: "3 render (jinja2/runtime.py)" not in outline(page))
+    assert violations_in_both_themes(page, axe) == {}
     page.locator(".flame canvas").focus()
     page.keyboard.press("Shift+F10")
+    expect(menu(page)).to_be_visible()
+    assert violations_in_both_themes(page, axe) == {}
     area, opened = page.locator(".flame canvas").bounding_box(), menu(page).bounding_box()
     assert area
     assert opened
     assert opened["x"] >= area["x"]
     assert opened["x"] + opened["width"] <= 1280
     assert opened["y"] + opened["height"] <= 900
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 360, "height": 800})
+    eventually("the graph has all of the width", lambda: places()[0]["width"] > 250)
+    drawn, dock = places()
+    assert dock["y"] >= drawn["y"] + drawn["height"]
+    assert dock["x"] + dock["width"] <= 360

@@ -13,17 +13,15 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.running import collector, eventually
+from tests.running import eventually
 from tests.web.conftest import Open
 from tests.web.flame import boxes, graph
-from tests.web.profiles import AFTER, BEFORE, send, windows
 
 DRAWN = Path(__file__).parent / "drawn"
 WRITE = "WRITE_DRAWN" in os.environ
@@ -32,25 +30,6 @@ MOST_DIFFERENT = 0.005
 """The part of the pixels that may differ: letters have other edges with another renderer of fonts."""
 AS_GOOD_AS_EQUAL = 24
 """A colour channel may be this far off, of 255, before its pixel counts as different."""
-
-STATES = """\
-main (app.py);serve (shop/views.py);query (sqlalchemy/engine.py) 30
-main (app.py);serve (shop/views.py);query (sqlalchemy/engine.py);[idle] 60
-main (app.py);serve (shop/views.py);render (jinja2/runtime.py);[gil] 50
-main (app.py);serve (shop/views.py);dump (json/encoder.py);[gil] 20
-main (app.py);select (selectors.py);[idle] 90
-main (app.py);select (selectors.py) 2
-"""
-LOOPS = """\
-main (a.py);walk (t.py);walk (t.py);walk (t.py);leaf (t.py) 7
-main (a.py);walk (t.py) 3
-"""
-PRICES = "".join(
-    f"main (app.py);price{first} (shop/prices.py);rule{second} (shop/rules.py);"
-    f"apply{(first * second) % 5} (django/db.py) {1 + (first * 7 + second * 3) % 11}\n"
-    for first in range(12)
-    for second in range(9)
-)
 
 LISTS = {
     "package": "/s/states?type=wall",
@@ -70,28 +49,16 @@ PICTURES = {
 }
 
 
-@pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("stand")
-    with collector(folder, str(folder / "store")) as running:
-        send(
-            running.url,
-            windows("shop", "v1", BEFORE, minutes_ago=30),
-            windows("shop", "v2", AFTER),
-            windows("states", "1", STATES),
-            windows("prices", "1", PRICES),
-            windows("loops", "1", LOOPS),
-        )
-        yield running.url
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_a_graph_is_drawn_as_it_was(stand: str, open_page: Open, name: str) -> None:
-    drawn = boxes(open_page(stand + LISTS[name]))
-    path = DRAWN / f"{name}.json"
-    if WRITE:
-        path.write_text("[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in drawn) + "\n]\n")
-    assert drawn == json.loads(path.read_text())
+def test_graphs_are_drawn_as_in_the_golden_lists(shop: str, open_page: Open) -> None:
+    page = open_page("about:blank")
+    for name, path in LISTS.items():
+        page.goto(shop + path)
+        drawn = boxes(page)
+        golden = DRAWN / f"{name}.json"
+        if WRITE:
+            lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in drawn)
+            golden.write_text(f"[\n{lines}\n]\n")
+        assert drawn == json.loads(golden.read_text()), name
 
 
 def painted(page: Page) -> bytes:
@@ -133,8 +100,8 @@ def compared(chromium: Browser, one: bytes, other: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_graph_looks_as_it_did(stand: str, open_page: Open, chromium: Browser, name: str) -> None:
-    page = open_page(stand + PICTURES[name])
+def test_a_graph_looks_as_it_did(shop: str, open_page: Open, chromium: Browser, name: str) -> None:
+    page = open_page(shop + PICTURES[name])
     if "state" in name:
         eventually("states are drawn", lambda: any(box["fill"] == "#7e1fa0" for box in boxes(page)))
     picture = painted(page)
@@ -146,9 +113,9 @@ def test_a_graph_looks_as_it_did(stand: str, open_page: Open, chromium: Browser,
     assert found["different"] <= MOST_DIFFERENT
 
 
-def test_comparing_pictures_sees_small_changes(stand: str, open_page: Open, chromium: Browser) -> None:
+def test_comparing_pictures_sees_small_changes(shop: str, open_page: Open, chromium: Browser) -> None:
     """One frame selected, one hue, one theme: each is more than what may differ."""
-    page = open_page(stand + PICTURES["package-light"])
+    page = open_page(shop + PICTURES["package-light"])
     before = painted(page)
     assert compared(chromium, before, painted(page))["different"] == 0
     page.get_by_label("Search frames").fill("rule3")
@@ -158,5 +125,5 @@ def test_comparing_pictures_sees_small_changes(stand: str, open_page: Open, chro
     page.keyboard.press("ArrowDown")
     page.keyboard.press("+")
     assert compared(chromium, before, painted(page))["different"] > MOST_DIFFERENT
-    dark = open_page(stand + PICTURES["package-light"].replace("light", "dark"))
+    dark = open_page(shop + PICTURES["package-light"].replace("light", "dark"))
     assert compared(chromium, before, painted(dark))["different"] > MOST_DIFFERENT

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.running import eventually
-from tests.web.conftest import HOSTILE_SERVICE, Open
+from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, hover, outline
-from tests.web.profiles import HOSTILE, send, windows
-from tests.web.test_accessibility import violations
+from tests.web.profiles import HOSTILE, HOSTILE_SERVICE, send, windows
+from tests.web.rules import violations
 
 V2 = "?query=version%3D%22v2%22"
 SIDES = "?a=version%3Av1&b=version%3Av2&load=alike"

@@ -20,7 +20,7 @@ from ulid import ULID
 from tests.running import Collector, collector, eventually, running, sidelight
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
-from tests.web.test_accessibility import violations
+from tests.web.rules import violations
 
 TARGET = Path(__file__).parents[1] / "sidecar" / "targets" / "alternates.py"
 TURN_MS = 430

@@ -205,7 +205,7 @@ def test_comparing_from_one_versions_profile_leaves_its_filter_behind(shop: str,
 
 
 def test_sharing_copies_an_address_with_fixed_times(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?from=-30m", permissions=["clipboard-read", "clipboard-write"])
+    page = open_page(f"{shop}/s/shop?from=-30m")
     page.get_by_role("button", name="Share").click()
     expect(page.locator(".toast")).to_have_text("Link copied")
     page.goto(page.evaluate("navigator.clipboard.readText()"))

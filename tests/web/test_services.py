@@ -19,7 +19,7 @@ from sidelight.stacks.window import Window
 from tests.running import collector
 from tests.web.conftest import Open, Serve
 from tests.web.profiles import AFTER, BEFORE, PERIOD_NS, WELL, send, windows
-from tests.web.test_accessibility import violations
+from tests.web.rules import violations
 
 SERVICES = 30_000
 

@@ -25,7 +25,7 @@ from tests.running import ROOT, Collector, collector, eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, WELL, deep_stack, send, windows
-from tests.web.test_accessibility import violations
+from tests.web.rules import violations
 
 
 def stopped(running: Collector) -> None:
@@ -328,7 +328,7 @@ def test_the_settings_say_what_this_collector_is(serve: Serve, open_page: Open, 
 
 def test_before_the_first_profile_there_is_a_command_for_each_place(serve: Serve, open_page: Open) -> None:
     running = serve()
-    page = open_page(running.url, permissions=["clipboard-read", "clipboard-write"])
+    page = open_page(running.url)
     expect(page.locator(".checks")).to_contain_text("the collector's API answers (version")
     expect(page.locator(".checks")).to_contain_text("no sidecar seen yet")
     for name, words in (("kubectl", "kubectl debug POD"), ("Helm", 'include "sidelight.sidecar"')):

@@ -126,7 +126,7 @@ interface OneRow {
   readonly trend: Trend | null | undefined;
 }
 
-function Row({ answer, of, at, drift, deploy, most, trend }: OneRow) {
+export function Row({ answer, of, at, drift, deploy, most, trend }: OneRow) {
   const here = place.value;
   const name = answer.service[of];
   const cores = answer.cores[of];

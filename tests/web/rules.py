@@ -1,0 +1,51 @@
+"""Rules that every page keeps: accessibility, sizes of controls, and the width of the screen."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+SMALL = """() => [...document.querySelectorAll(
+    'button, .button, summary, select, input:not([type=checkbox]), nav a, .why a, .besides a, .changes a')]
+  .filter(at => at.checkVisibility() && at.getBoundingClientRect().height < 24)
+  .map(at => at.outerHTML)"""
+WIDER = """() => [...document.querySelectorAll('main *, header *')]
+  .filter(at => at.getBoundingClientRect().right > innerWidth + 1 && !at.closest('.wide, .unseen'))
+  .map(at => at.outerHTML.slice(0, 160)).slice(0, 5)"""
+FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def violations(page: Page, axe: str) -> list[str]:
+    """What axe-core finds wrong with the page as it is."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe)
+    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")
+    return [
+        f"{rule['id']}: {node['target']} {node['failureSummary']}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+def violations_in_both_themes(page: Page, axe: str) -> dict[str, list[str]]:
+    """What axe-core finds in light and dark, on a page that follows the system's theme."""
+    found = {}
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        page.evaluate(FRAMES)
+        if wrong := violations(page, axe):
+            found[theme] = wrong
+    return found
+
+
+def small_controls(page: Page) -> list[str]:
+    """Controls in view that are less than 24 pixels high."""
+    found: list[str] = page.evaluate(SMALL)
+    return found
+
+
+def assert_fits(page: Page, width: int = 360, height: int = 740) -> None:
+    """Fails when the page is wider than a screen of this width."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate(FRAMES)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, page.evaluate(WIDER)
