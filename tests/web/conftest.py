@@ -114,7 +114,7 @@ def shop(shops: Shops) -> str:
 
 @pytest.fixture(scope="package")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a collector with two versions of a shop, where links, captures, deploys and exports are off."""
+    """The URL of a collector with a shop, where links, captures, deploys and exports are off."""
     folder = tmp_path_factory.mktemp("limited")
     options = ["--no-links", "--no-captures", "--no-deploys", "--max-export-frames", "3"]
     options += ["--retention-raw-days", "9", "--retention-hour-days", "20", "--retention-day-days", "21"]

@@ -1,4 +1,4 @@
-"""What holds for every page: axe in light and dark, small screens, the keyboard alone, less motion, reload and Back."""
+"""What holds for every page: axe in light and dark, small screens, keyboard, less motion, reload and Back."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_selection_keeps_its_pods_when_they_are_sorted_by_name(shop: str, open
 
 
 def test_hours_of_the_day_are_those_of_the_browser(shop: str, open_page: Open) -> None:
-    # Hours begin at a quarter past there, so windows that begin at half past or at the full hour are of one hour.
+    # Hours begin at a quarter past there: windows that begin at half past or at the full hour are of one.
     start = (time.time() - 120) // 1800 * 1800
     send(shop, windows("hours", "1", AFTER, pods=1, minutes_ago=(time.time() - start) / 60))
     page = open_page(f"{shop}/s/hours/heatmap", timezone_id="Asia/Kathmandu")
