@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-import pytest
 from playwright.sync_api import Download, Page, expect
 
 from tests.web.conftest import Open, Serve
 from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
-from tests.web.rules import violations
+from tests.web.rules import assert_fits, violations_in_both_themes
 
 COMPARE = "/s/shop/compare?a=version%3Av1&b=version%3Av2&load=alike"
-HOSTILE_LABEL = 'a\'b "c" $(touch /tmp/sidelight-was-run) `id` \\ !! é\u202e;&|<>'
+HOSTILE_LABEL = 'a\'b "c" $(touch MARKER) `id` \\ !! é\u202e;&|<>'
 
 
 def saved(page: Page, name: str, tmp_path: Path) -> Path:
@@ -76,10 +75,6 @@ def test_each_file_of_a_profile_has_what_is_in_view(shop: str, open_page: Open, 
     assert "loop (jinja2/runtime.py)" in saved(page, "SVG flame graph", tmp_path).read_text()
     pprof = saved(page, "pprof profile", tmp_path)
     assert b"jinja2/runtime.py" in gzip.decompress(pprof.read_bytes())
-    top = subprocess.run(
-        ["go", "tool", "pprof", "-top", str(pprof)], capture_output=True, timeout=240, check=True
-    )
-    assert "9600ms" in top.stdout.decode() or "9.60s" in top.stdout.decode()
 
 
 def test_both_sides_of_a_comparison_and_each_alone_are_files(
@@ -100,10 +95,8 @@ def test_both_sides_of_a_comparison_and_each_alone_are_files(
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 960
 
 
-def test_what_is_too_large_to_export_is_said(serve: Serve, open_page: Open) -> None:
-    running = serve("--max-export-frames", "3")
-    send(running.url, windows("shop", "v1", BEFORE))
-    page = open_page(f"{running.url}/s/shop", expected="413")
+def test_what_is_too_large_to_export_is_said(limited: str, open_page: Open) -> None:
+    page = open_page(f"{limited}/s/shop", expected="413")
     boxes(page)
     page.get_by_text("Export ▾", exact=True).click()
     page.get_by_role("link", name="Folded text").click()
@@ -127,11 +120,8 @@ def test_the_menu_closes_with_escape_and_leaves_the_zoom(shop: str, open_page: O
     expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_menus_break_no_rule_and_fit_a_small_screen(
-    shop: str, open_page: Open, axe: str, theme: str
-) -> None:
-    page = open_page(f"{shop}{COMPARE}&theme={theme}")
+def test_export_and_share_menus_are_accessible_and_fit_a_phone(shop: str, open_page: Open, axe: str) -> None:
+    page = open_page(f"{shop}{COMPARE}")
     boxes(page)
     page.set_viewport_size({"width": 360, "height": 640})
     for opened in (page.get_by_text("Export ▾", exact=True), page.get_by_label("More ways to share")):
@@ -141,7 +131,7 @@ def test_the_menus_break_no_rule_and_fit_a_small_screen(
         assert area
         assert area["x"] >= 0
         assert area["x"] + area["width"] <= 360
-        assert violations(page, axe) == []
+        assert violations_in_both_themes(page, axe) == {}
         assert all(
             each["height"] >= 24
             for each in choices.locator("a, button").evaluate_all(
@@ -154,8 +144,7 @@ def test_the_menus_break_no_rule_and_fit_a_small_screen(
 def offline(page: Page, open_page: Open, tmp_path: Path, **options: object) -> Page:
     """The HTML file of a page, opened from the disk in a browser that has no network."""
     file = saved(page, "HTML page", tmp_path)
-    other = open_page("about:blank", **options)
-    other.context.set_offline(True)
+    other = open_page("about:blank", **{"offline": True, **options})
     asked: list[str] = []
     other.on("request", lambda request: asked.append(request.url))
     other.goto(file.as_uri())
@@ -193,12 +182,9 @@ def test_the_page_from_a_disk_is_the_same_flame_graph(shop: str, open_page: Open
     page.get_by_role("button", name="Table").click()
     expect(page.get_by_role("row").filter(has_text="loop")).to_contain_text("3.60 s")
     expect(page.get_by_role("button", name="Lines")).to_have_count(0)
-
-
-def test_the_page_from_a_disk_walks_by_keyboard_and_says_where(
-    shop: str, open_page: Open, tmp_path: Path
-) -> None:
-    page = offline(open_page(f"{shop}/s/shop"), open_page, tmp_path)
+    # By keyboard, from the start again.
+    page.goto(page.url.split("#")[0].split("?")[0])
+    boxes(page)
     page.locator(".flame canvas").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator("p.unseen[role=status]")).to_contain_text("main (app.py)")
@@ -235,19 +221,18 @@ def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
     expect(page.get_by_role("row").filter(has_text="cached")).to_contain_text("new in B")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_from_a_disk_breaks_no_rule_in_either_theme(
-    shop: str, open_page: Open, axe: str, tmp_path: Path, theme: str
+def test_page_from_a_disk_is_accessible_in_either_theme(
+    shop: str, open_page: Open, axe: str, tmp_path: Path
 ) -> None:
     online = open_page(shop + COMPARE)
     boxes(online)
-    page = offline(online, open_page, tmp_path, color_scheme=theme, bypass_csp=True)
-    expect(page.locator("html")).to_have_attribute("data-theme", theme)
-    assert violations(page, axe) == []
-    page.get_by_role("button", name="Light" if theme == "dark" else "Dark", exact=True).click()
-    expect(page.locator("html")).to_have_attribute("data-theme", "light" if theme == "dark" else "dark")
-    page.set_viewport_size({"width": 360, "height": 640})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page = offline(online, open_page, tmp_path, color_scheme="dark", bypass_csp=True)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert violations_in_both_themes(page, axe) == {}
+    for theme in ("Light", "Dark"):
+        page.get_by_role("button", name=theme, exact=True).click()
+        expect(page.locator("html")).to_have_attribute("data-theme", theme.lower())
+    assert_fits(page, 360, 640)
 
 
 def test_hostile_names_in_a_page_from_a_disk_are_shown_and_never_run(
@@ -261,11 +246,7 @@ def test_hostile_names_in_a_page_from_a_disk_are_shown_and_never_run(
     expect(page.get_by_role("heading", level=1)).to_contain_text("<b onclick=alert(3)>")
     assert page.locator("main img, main b").count() == 0
     assert page.locator("script").count() == 2
-
-
-def test_a_page_that_was_cut_off_says_so(shop: str, open_page: Open, tmp_path: Path) -> None:
-    online = open_page(f"{shop}/s/shop")
-    boxes(online)
+    # A file that was cut off says so.
     file = saved(online, "HTML page", tmp_path)
     text = file.read_text()
     file.write_text(re.sub(r'(id="profile">.{200})[^<]+', r"\1", text))
@@ -281,29 +262,6 @@ def test_a_page_opened_at_the_collector_reaches_nothing_of_it(shop: str, open_pa
     assert page.evaluate("self.origin") == "null"
 
 
-@pytest.mark.parametrize("prefix", ["", "/tools/profiles"])
-def test_a_short_link_shows_the_same_view_below_any_prefix(
-    serve: Serve, open_page: Open, prefix: str
-) -> None:
-    running = serve("--path-prefix", prefix)
-    home = running.url + prefix
-    send(home, windows("shop", "v1", BEFORE), windows("shop", "v2", AFTER, minutes_ago=3))
-    page = open_page(f"{home}/s/shop?from=-30m&q=query&invert=1")
-    there = outline(page)
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Link copied")
-    link = page.evaluate("navigator.clipboard.readText()")
-    assert re.fullmatch(rf"{re.escape(home)}/l/[a-z2-7]{{16}}", link)
-    other = open_page(link)
-    assert outline(other) == there
-    found = urlsplit(other.url)
-    assert found.path == f"{prefix}/s/shop"
-    given = parse_qs(found.query)
-    assert given["q"] == ["query"]
-    for edge in ("from", "until"):
-        assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", given[edge][0])
-
-
 def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}{COMPARE}&a_from=-2h&b_until=now")
     boxes(page)
@@ -315,16 +273,20 @@ def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_
         time[0].startswith(("-", "now")) for name, time in given.items() if name[-4:] in ("from", "ntil")
     )
     assert {"a_from", "b_until", "from", "until"} <= set(given)
+    # The long link is offered beside the short one.
+    page.goto(f"{shop}/s/shop?from=-30m")
+    boxes(page)
+    shared = urlsplit(copied(page, "Copy the long link"))
+    assert shared.path == "/s/shop"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", parse_qs(shared.query)["from"][0])
 
 
-def test_where_no_links_are_kept_the_long_address_is_shared(serve: Serve, open_page: Open) -> None:
-    running = serve("--no-links")
-    send(running.url, windows("shop", "v1", BEFORE))
-    page = open_page(f"{running.url}/s/shop?from=-30m", expected="403")
+def test_where_no_links_are_kept_the_long_address_is_shared(limited: str, open_page: Open) -> None:
+    page = open_page(f"{limited}/s/shop?from=-30m", expected="403")
     boxes(page)
     page.get_by_role("button", name="Share", exact=True).click()
     expect(page.locator(".toast")).to_have_text("Long link copied")
-    assert page.evaluate("navigator.clipboard.readText()").startswith(f"{running.url}/s/shop?from=20")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(f"{limited}/s/shop?from=20")
 
 
 def test_a_store_that_takes_nothing_leaves_the_long_address(
@@ -341,26 +303,8 @@ def test_a_store_that_takes_nothing_leaves_the_long_address(
     assert "/s/shop?from=20" in page.evaluate("navigator.clipboard.readText()")
 
 
-def test_the_long_link_is_offered_beside_the_short_one(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?from=-30m")
-    boxes(page)
-    shared = urlsplit(copied(page, "Copy the long link"))
-    assert shared.path == "/s/shop"
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", parse_qs(shared.query)["from"][0])
-
-
 def total(answer: dict[str, Any]) -> list[int]:
     return [side["samples"] for side in answer["sides"]]
-
-
-def test_commands_of_a_profile_give_what_is_on_the_screen(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
-    shown = {each["name"] for each in boxes(page)}
-    answer = json.loads(ran(copied(page, "Copy as curl")))
-    assert total(answer) == [960]
-    assert {answer["names"][name] for name in answer["name"]} == shown
-    folded = ran(copied(page, "Copy as CLI"))
-    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 960
 
 
 def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
@@ -372,52 +316,39 @@ def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open,
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 360
 
 
-def test_commands_of_a_comparison_give_its_verdict(shop: str, open_page: Open) -> None:
-    page = open_page(shop + COMPARE)
-    boxes(page)
-    verdict = page.locator(".verdict").inner_text().split(" (")[0]
-    assert len(total(json.loads(ran(copied(page, "Copy as curl"))))) == 2
-    command = copied(page, "Copy as CLI")
-    assert command.startswith("sidelight compare ")
-    assert ran(command).splitlines()[0].startswith(verdict)
+def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/depth?a=version%3Av1&b=version%3Av2")
+    expect(page.locator("figure").first).to_be_visible()
+    by_curl = json.loads(ran(copied(page, "Copy as curl")))
+    assert len(by_curl["sides"]) == 2
+    assert json.loads(ran(copied(page, "Copy as CLI"))) == by_curl
+    for view, question in (("/services", "overview"), ("/s/shop/heatmap?rows=hours&from=-2d", "heatmap")):
+        page.goto(shop + view)
+        expect(page.locator(".basis").first).to_be_visible()
+        command = copied(page, "Copy as curl")
+        assert not re.search(r"(from|until)=(-|now)", command)
+        by_curl = json.loads(ran(command))
+        assert by_curl["basis"]["windows"] > 0
+        command = copied(page, "Copy as CLI")
+        assert command.startswith(f"sidelight ask {question} ")
+        assert set(json.loads(ran(command))) == set(by_curl)
 
 
-def test_commands_of_stack_depths_give_them(shop: str, open_page: Open) -> None:
-    for view, sides in (("/s/shop/depth?", 1), ("/s/shop/depth?a=version%3Av1&b=version%3Av2", 2)):
-        page = open_page(shop + view)
-        expect(page.locator("figure").first).to_be_visible()
-        by_curl = json.loads(ran(copied(page, "Copy as curl")))
-        assert len(by_curl["sides"]) == sides
-        assert json.loads(ran(copied(page, "Copy as CLI"))) == by_curl
-
-
-@pytest.mark.parametrize("view", ["/services", "/s/shop/heatmap", "/s/shop/heatmap?rows=hours&from=-2d"])
-def test_commands_of_tables_and_grids_give_them(shop: str, open_page: Open, view: str) -> None:
-    page = open_page(shop + view)
-    expect(page.locator(".basis").first).to_be_visible()
-    command = copied(page, "Copy as curl")
-    assert not re.search(r"(from|until)=(-|now)", command)
-    by_curl = json.loads(ran(command))
-    assert by_curl["basis"]["windows"] > 0
-    command = copied(page, "Copy as CLI")
-    assert command.startswith(f"sidelight ask {'overview' if view == '/services' else 'heatmap'} ")
-    assert set(json.loads(ran(command))) == set(by_curl)
-
-
-def test_commands_survive_hostile_labels_in_a_shell(serve: Serve, open_page: Open) -> None:
-    running = serve()
-    send(running.url, windows("shop", HOSTILE_LABEL, BEFORE), windows("shop", "v2", AFTER))
-    marker = Path("/tmp/sidelight-was-run")
-    marker.unlink(missing_ok=True)
-    escaped = HOSTILE_LABEL.replace("\\", "\\\\").replace('"', '\\"')
+def test_commands_give_the_view_and_survive_hostile_labels(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
+    marker = tmp_path / "was-run"
+    label = HOSTILE_LABEL.replace("MARKER", str(marker))
+    send(shop, windows("shell", label, BEFORE), windows("shell", "v2", AFTER))
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"')
     query = quote(f'version="{escaped}"', safe="")
-    page = open_page(f"{running.url}/s/shop?query={query}")
+    page = open_page(f"{shop}/s/shell?query={query}")
     boxes(page)
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [660]
     folded = ran(copied(page, "Copy as CLI"))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 660
-    side = quote(f"version:{HOSTILE_LABEL}", safe="")
-    page = open_page(f"{running.url}/s/shop/compare?a={side}&b=version%3Av2")
+    side = quote(f"version:{label}", safe="")
+    page.goto(f"{shop}/s/shell/compare?a={side}&b=version%3Av2")
     boxes(page)
     verdict = page.locator(".verdict").inner_text().split(" (")[0]
     command = copied(page, "Copy as CLI")

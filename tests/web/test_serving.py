@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from aiohttp import web
@@ -17,8 +18,8 @@ from playwright.sync_api import expect
 
 from sidelight.collector import ui
 from tests.web.conftest import Open, Serve
-from tests.web.flame import boxes
-from tests.web.profiles import BEFORE, send, windows
+from tests.web.flame import boxes, outline
+from tests.web.profiles import AFTER, BEFORE, send, windows
 
 MOST_SCRIPT_BYTES = 80_000
 """What all scripts of the pages may weigh together, compressed with gzip as they are served."""
@@ -35,18 +36,16 @@ def fetch(url: str, **headers: str) -> tuple[bytes, dict[str, str]]:
         return answer.read(), dict(answer.headers)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/services", "/s/shop", "/s/shop/compare?a=x", "/s/shop/depth", "/s/a%2Fb"]
-)
-def test_every_page_is_sent_with_the_strict_policy_and_checked_for_changes(shop: str, path: str) -> None:
-    _, headers = fetch(shop + path)
-    assert headers["Content-Security-Policy"] == (
-        "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
-        "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "
-        "script-src 'self'; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-    )
-    assert headers["Cache-Control"] == "no-cache"
-    assert headers["X-Content-Type-Options"] == "nosniff"
+def test_every_page_is_sent_with_the_strict_policy_and_checked_for_changes(shop: str) -> None:
+    for path in ("/", "/services", "/s/shop", "/s/shop/compare?a=x", "/s/shop/depth", "/s/a%2Fb"):
+        _, headers = fetch(shop + path)
+        assert headers["Content-Security-Policy"] == (
+            "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'self'; "
+            "frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "
+            "script-src 'self'; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+        )
+        assert headers["Cache-Control"] == "no-cache"
+        assert headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_hashed_files_are_kept_for_ever_and_sent_compressed(shop: str) -> None:
@@ -119,7 +118,7 @@ def test_open_in_speedscope_shows_the_profile_there(shop: str, open_page: Open) 
 def test_everything_works_below_a_path_prefix(serve: Serve, open_page: Open) -> None:
     running = serve("--path-prefix", "/tools/profiles")
     home = f"{running.url}/tools/profiles"
-    send(home, windows("shop", "v1", BEFORE))
+    send(home, windows("shop", "v1", BEFORE), windows("shop", "v2", AFTER, minutes_ago=3))
     page = open_page(home)
     page.get_by_role("link", name="shop", exact=True).click()
     assert boxes(page)
@@ -131,6 +130,21 @@ def test_everything_works_below_a_path_prefix(serve: Serve, open_page: Open) -> 
     assert target.startswith("/tools/profiles/speedscope/")
     speedscope = open_page(running.url + target, expected="GPU stall due to ReadPixels")
     expect(speedscope.get_by_text("Left Heavy")).to_be_visible()
+    # A short link shows the same view.
+    page.goto(f"{home}/s/shop?from=-30m&q=query&invert=1")
+    there = outline(page)
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("Link copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(rf"{re.escape(home)}/l/[a-z2-7]{{16}}", link)
+    page.goto(link)
+    assert outline(page) == there
+    found = urlsplit(page.url)
+    assert found.path == "/tools/profiles/s/shop"
+    given = parse_qs(found.query)
+    assert given["q"] == ["query"]
+    for edge in ("from", "until"):
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", given[edge][0])
 
 
 def test_without_a_built_ui_the_page_says_how_to_build_it() -> None:
