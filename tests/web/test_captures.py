@@ -7,9 +7,10 @@ import re
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -18,31 +19,32 @@ from tests.running import Collector, Running, collector, eventually, running, si
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import HOSTILE_SERVICE
-from tests.web.rules import violations
+from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
 
 TARGET = Path(__file__).parent.parent / "e2e" / "targets" / "shares.py"
 QUICK = ("--capture-look-seconds", "0.3")
-Watch = Callable[..., Running]
 
 
-@pytest.fixture
-def watch(tmp_path: Path) -> Iterator[Watch]:
-    """Starts a program and a sidecar that watches it: `watch(url, service=…, pod=…)`."""
-    with ExitStack() as stack:
+@contextmanager
+def watched(folder: Path, url: str, *options: str) -> Iterator[Running]:
+    """A program, and a sidecar that watches it as the pod p-1 of the service shares."""
+    with running(folder / "target.log", sys.executable, str(TARGET), "240") as target:
+        eventually("the program runs", lambda: "ready" in target.said())
+        argv = sidelight(
+            *("sidecar", "--collector", url, "--pid", str(target.pid), "--service", "shares"),
+            *("--version", "1", "--pod", "p-1", "--spool-dir", str(folder / "spool")),
+            *("--listen", "127.0.0.1:0", "--window-seconds", "1", *options),
+        )
+        with running(folder / "sidecar.log", *argv) as sidecar:
+            yield sidecar
 
-        def begin(url: str, *options: str, service: str = "shares", pod: str = "p-1") -> Running:
-            folder = tmp_path / re.sub(r"\W", "_", f"{service}-{pod}")
-            folder.mkdir()
-            target = stack.enter_context(running(folder / "target.log", sys.executable, str(TARGET), "240"))
-            eventually("the program runs", lambda: "ready" in target.said())
-            argv = sidelight(
-                *("sidecar", "--collector", url, "--pid", str(target.pid), "--service", service),
-                *("--version", "1", "--pod", pod, "--spool-dir", str(folder / "spool")),
-                *("--listen", "127.0.0.1:0", "--window-seconds", "1", *options),
-            )
-            return stack.enter_context(running(folder / "sidecar.log", *argv))
 
-        yield begin
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+    """A collector that looks after captures often, for services of the tests' own."""
+    folder = tmp_path_factory.mktemp("quick")
+    with collector(folder, str(folder / "store"), *QUICK, "--capture-wait-seconds", "600") as served:
+        yield served
 
 
 def asks(served: Collector, service: str = "shares") -> Callable[[], bool]:
@@ -61,11 +63,14 @@ def start(page: Page, **fields: str) -> None:
     page.get_by_role("button", name="Start").click()
 
 
-def test_a_capture_from_its_form_to_its_flame_graph_and_its_order_of_time(
-    serve: Serve, watch: Watch, open_page: Open
+def test_capture_from_its_form_to_its_flame_graph_and_time_order(
+    quick: Collector, tmp_path: Path, open_page: Open
 ) -> None:
-    served = serve(*QUICK)
-    watch(served.url)
+    with watched(tmp_path, quick.url):
+        captured(quick, open_page)
+
+
+def captured(served: Collector, open_page: Open) -> None:
     eventually("the sidecar asks", asks(served))
     page = open_page(f"{served.url}/captures?service=shares")
     expect(page.get_by_role("status").filter(has_text="can take a capture now")).to_contain_text(
@@ -94,15 +99,8 @@ def test_a_capture_from_its_form_to_its_flame_graph_and_its_order_of_time(
     page.get_by_role("link", name="Compare with the same window yesterday").click()
     expect(page).to_have_url(re.compile(r"/s/shares/compare\?"))
     expect(page.locator(".verdict")).to_have_text("A has no windows here, so there is nothing to compare.")
-
-
-def test_stop_and_keep_ends_it_and_what_was_sampled_is_there(
-    serve: Serve, watch: Watch, open_page: Open
-) -> None:
-    served = serve(*QUICK)
-    watch(served.url)
-    eventually("the sidecar asks", asks(served))
-    page = open_page(f"{served.url}/captures?service=shares")
+    # Another one is stopped and kept.
+    page.goto(f"{served.url}/captures?service=shares")
     start(page, Seconds="300")
     expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
     page.get_by_role("button", name="Stop and keep").click()
@@ -113,26 +111,30 @@ def test_stop_and_keep_ends_it_and_what_was_sampled_is_there(
 
 
 def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
-    tmp_path: Path, watch: Watch, open_page: Open
+    tmp_path: Path, open_page: Open
 ) -> None:
     store = str(tmp_path / "store")
-    with collector(tmp_path, store, *QUICK) as served:
-        watch(served.url, "--send-backoff-max-seconds", "1")
+    with ExitStack() as stack:
+        served = stack.enter_context(collector(tmp_path, store, *QUICK))
+        stack.enter_context(watched(tmp_path, served.url, "--send-backoff-max-seconds", "1"))
         eventually("the sidecar asks", asks(served))
         page = open_page(f"{served.url}/captures?service=shares", expected="Failed to load resource")
-        start(page, Seconds="20")
+        start(page, Seconds="10")
         expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
         served.running.end()
         expect(page.get_by_role("alert")).to_contain_text("The collector does not answer.")
         expect(page.get_by_role("alert")).to_contain_text("What you see is old")
         expect(page.locator(".live")).to_contain_text("shares.py")
-    with collector(tmp_path, store, "--listen", served.url.removeprefix("http://"), *QUICK):
+        stack.enter_context(
+            collector(tmp_path, store, "--listen", served.url.removeprefix("http://"), *QUICK)
+        )
         expect(page.get_by_role("alert")).to_have_count(0, timeout=30_000)
         expect(page.locator(".steps [aria-current]")).to_have_text("✓ ready", timeout=90_000)
+        page.close()
 
 
-def test_delete_asks_first_and_leads_back_to_the_list(serve: Serve, open_page: Open) -> None:
-    served = serve(*QUICK)
+def test_delete_asks_first_and_leads_back_to_the_list(quick: Collector, open_page: Open) -> None:
+    served = quick
     made = wish(served, service="nobody")
     page = open_page(f"{served.url}/captures/{made['id']}", expected="404")
     expect(page.locator(".steps [aria-current]")).to_have_text("queued")
@@ -163,23 +165,15 @@ def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Se
     expect(page.get_by_role("region", name="Table of captures")).to_contain_text("⚠ failed")
 
 
-def test_a_sidecar_that_is_paused_is_said_before_a_capture_is_started(
-    serve: Serve, watch: Watch, open_page: Open, tmp_path: Path
-) -> None:
-    served = serve(*QUICK)
-    pause = tmp_path / "pause"
-    pause.touch()
-    watch(served.url, "--pause-file", str(pause))
-    eventually("the sidecar asks", lambda: served.get("/api/v1/agents")["agents"])
-    page = open_page(f"{served.url}/captures?service=shares")
+def test_paused_sidecar_is_named_before_a_capture_is_started(quick: Collector, open_page: Open) -> None:
+    poll(quick, "sleepy", [], paused=True)
+    page = open_page(f"{quick.url}/captures?service=sleepy", expected="400")
     status = page.get_by_role("status").filter(has_text="⚠")
-    expect(status).to_contain_text("No sidecar of it can take a capture now: the sidecar of p-1 is paused.")
-    pause.unlink()
+    expect(status).to_contain_text("No sidecar of it can take a capture now: the sidecar of")
+    expect(status).to_contain_text("is paused.")
+    poll(quick, "sleepy", [])
     expect(page.get_by_role("status").filter(has_text="✓ 1 sidecar")).to_be_visible(timeout=30_000)
-
-
-def test_a_refusal_is_shown_where_the_start_was_pressed(serve: Serve, open_page: Open) -> None:
-    page = open_page(f"{serve().url}/captures", expected="400")
+    # A refusal is shown where Start was pressed.
     start(page, Service="shop", Pods="9")
     expect(page.get_by_role("alert")).to_contain_text("pods must be from 1 to 5 (--capture-max-pods)")
     expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
@@ -211,9 +205,9 @@ def test_where_nobody_may_start_captures_the_page_says_what_the_browser_needs(
 
 
 def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
-    serve: Serve, open_page: Open, tmp_path: Path
+    quick: Collector, open_page: Open, tmp_path: Path
 ) -> None:
-    served = serve(*QUICK)
+    served = quick
     page = open_page(f"{served.url}/captures")
     page.get_by_label("Service", exact=True).fill("it's $HOME")
     page.get_by_label("Seconds", exact=True).fill("7")
@@ -231,11 +225,11 @@ def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
         expect(page.locator(".toast")).to_be_empty()
 
 
-def test_the_keyboard_alone_starts_and_deletes_a_capture(serve: Serve, open_page: Open) -> None:
-    served = serve(*QUICK)
+def test_the_keyboard_alone_starts_and_deletes_a_capture(quick: Collector, open_page: Open) -> None:
+    served = quick
     page = open_page(f"{served.url}/captures")
     page.get_by_label("Service", exact=True).focus()
-    page.keyboard.type("shop")
+    page.keyboard.type("keys")
     page.keyboard.press("Escape")  # the list of services
     page.keyboard.press("Enter")
     expect(page.locator(".steps [aria-current]")).to_have_text("queued")
@@ -243,14 +237,13 @@ def test_the_keyboard_alone_starts_and_deletes_a_capture(serve: Serve, open_page
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{served.url}/captures?service=shop")
+    expect(page).to_have_url(f"{served.url}/captures?service=keys")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_of_captures_break_no_rule_and_fit_a_phone(
-    serve: Serve, open_page: Open, axe: str, theme: str
+def test_pages_of_captures_are_accessible_and_fit_a_phone(
+    quick: Collector, open_page: Open, axe: str
 ) -> None:
-    served = serve(*QUICK, "--capture-wait-seconds", "600")
+    served = quick
     made = wish(served, service=HOSTILE_SERVICE)
     poll(served, HOSTILE_SERVICE, [])
     eventually("it is taken", lambda: poll(served, HOSTILE_SERVICE, [])["orders"])
@@ -263,34 +256,28 @@ def test_pages_of_captures_break_no_rule_and_fit_a_phone(
         "top": top,
     }
     report |= {"errors": {"read": 2}, "samples": 5}
+    page = open_page("about:blank")
     for state in ("sampling", "failed"):
         poll(served, HOSTILE_SERVICE, [{**report, "state": state, "elapsed_seconds": 1.0, "seconds": 60.0}])
-        page = open_page(f"{served.url}/captures/{made['id']}?theme={theme}")
+        page.goto(f"{served.url}/captures/{made['id']}")
         expect(page.locator(".steps [aria-current]")).to_contain_text(state)
         expect(page.locator(".live")).to_contain_text("<img src=x onerror=alert(1)>")
-        assert violations(page, axe) == []
+        assert violations_in_both_themes(page, axe) == {}
         fits(page)
         page.get_by_role("button", name="Delete").click()
-        assert violations(page, axe) == []
-    page.goto(f"{served.url}/captures?theme={theme}")
+        assert violations_in_both_themes(page, axe) == {}
+    page.goto(f"{served.url}/captures")
     expect(page.get_by_role("region", name="Table of captures")).to_be_visible()
     expect(page.get_by_role("region", name="Table of sidecars")).to_be_visible()
     page.get_by_label("Service", exact=True).fill(HOSTILE_SERVICE)
-    assert violations(page, axe) == []
+    assert violations_in_both_themes(page, axe) == {}
     fits(page)
 
 
 def fits(page: Page) -> None:
     """Fails when the page is wider than a phone, or something to press is too small to hit."""
-    page.set_viewport_size({"width": 360, "height": 780})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    small = page.evaluate(
-        "[...document.querySelectorAll('main button, main .button, main input, main select')]"
-        ".filter(one => one.checkVisibility() && !one.closest('.check'))"
-        ".filter(one => one.getBoundingClientRect().height < 24)"
-        ".map(one => one.outerHTML)"
-    )
-    assert small == []
+    assert_fits(page, 360, 780)
+    assert small_controls(page) == []
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
@@ -298,12 +285,18 @@ def wish(served: Collector, **wished: object) -> dict[str, Any]:
     return post(served, "captures", {"seconds": 60, **wished})
 
 
-def poll(served: Collector, service: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
+def poll(served: Collector, service: str, reports: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     """What a sidecar asks that samples nothing: for names and states that no real one has at will."""
     labels = {"service": service, "pod": "<i>pod</i>"}
-    return post(
-        served, "agents/poll", {"v": 1, "agent": "a1", "labels": labels, "ready": True, "reports": reports}
-    )
+    asked = {
+        "v": 1,
+        "agent": f"a{crc32(service.encode())}",
+        "labels": labels,
+        "ready": True,
+        "hold_seconds": 0,
+        "reports": reports,
+    }
+    return post(served, "agents/poll", {**asked, **changes})
 
 
 def post(served: Collector, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.shutdown()
 
 
-def test_trees_that_change_are_drawn_as_preact_draws_them(both: str, open_page: Open) -> None:
+@pytest.mark.parametrize("seeds", [8, pytest.param(200, marks=pytest.mark.long)])
+def test_changing_trees_are_drawn_as_preact_draws_them(both: str, open_page: Open, seeds: int) -> None:
     page = open_page(both)
     page.wait_for_function("() => 'check' in window")
-    differences = {seed: page.evaluate("seed => check(seed, 20)", seed) for seed in range(1, 41)}
+    differences = {seed: page.evaluate("seed => check(seed, 20)", seed) for seed in range(1, seeds + 1)}
     assert {seed: found[0] for seed, found in differences.items() if found} == {}

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from playwright.sync_api import Download, Page, expect
 
-from tests.web.conftest import Open, Serve
+from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
 from tests.web.rules import assert_fits, violations_in_both_themes
@@ -289,15 +289,11 @@ def test_where_no_links_are_kept_the_long_address_is_shared(limited: str, open_p
     assert page.evaluate("navigator.clipboard.readText()").startswith(f"{limited}/s/shop?from=20")
 
 
-def test_a_store_that_takes_nothing_leaves_the_long_address(
-    serve: Serve, open_page: Open, tmp_path: Path
-) -> None:
-    running = serve()
-    send(running.url, windows("shop", "v1", BEFORE))
-    page = open_page(f"{running.url}/s/shop?from=-30m", expected="503")
+def test_store_that_refuses_a_link_leaves_the_long_address(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?from=-30m", expected="503")
     boxes(page)
-    # Where a folder should be made a file lies: for root too nothing can be written there.
-    (tmp_path / "store" / "v1" / "links").write_text("")
+    refusal = {"error": "store_unavailable", "message": "the store takes nothing", "hint": "Look at the log."}
+    page.route("**/api/v1/links", lambda route: route.fulfill(status=503, json=refusal))
     page.get_by_role("button", name="Share", exact=True).click()
     expect(page.locator(".toast")).to_have_text("Long link copied")
     assert "/s/shop?from=20" in page.evaluate("navigator.clipboard.readText()")

@@ -18,9 +18,9 @@ from playwright.sync_api import Page, expect
 from ulid import ULID
 
 from tests.running import Collector, collector, eventually, running, sidelight
-from tests.web.conftest import Open, Serve
+from tests.web.conftest import Open
 from tests.web.flame import boxes
-from tests.web.rules import violations
+from tests.web.rules import assert_fits, violations_in_both_themes
 
 TARGET = Path(__file__).parents[1] / "sidecar" / "targets" / "alternates.py"
 TURN_MS = 430
@@ -32,9 +32,13 @@ QUICK = ("--capture-look-seconds", "0.3")
 class Shown:
     """A collector with a capture whose recordings are kept, and when the program did what."""
 
-    url: str
+    served: Collector
     capture: str
     turns: list[tuple[float, str]]
+
+    @property
+    def url(self) -> str:
+        return self.served.url
 
     @property
     def page(self) -> str:
@@ -74,7 +78,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             capture = started(served, service="turns", seconds=5, rate=100)
             eventually("the capture ends", lambda: ended(served, capture), 60)
         turns = re.findall(r"(first|second) (\d+)", target.said())
-        yield Shown(served.url, capture, [(int(at) / 1e9, name) for name, at in turns])
+        yield Shown(served, capture, [(int(at) / 1e9, name) for name, at in turns])
 
 
 def start_of(shown: Shown) -> float:
@@ -103,17 +107,16 @@ def heat(page: Page) -> Any:
 
 
 def test_a_span_in_the_address_shows_what_ran_then(shown: Shown, open_page: Open) -> None:
+    page = open_page("about:blank")
     for wanted, other in (("first", "second"), ("second", "first")):
         begin, end = middle(shown, wanted)
-        page = open_page(f"{shown.page}?span={begin}-{end}")
+        page.goto(f"{shown.page}?span={begin}-{end}")
         expect(page.get_by_role("heading", name=f"{begin:g} to {end:g} s")).to_be_visible()
         names = drawn(page)
         assert f"{wanted} (alternates.py" in names
         assert f"{other} (alternates.py" not in names
-
-
-def test_a_span_is_dragged_and_back_undoes_it(shown: Shown, open_page: Open) -> None:
-    page = open_page(shown.page)
+    # A span is dragged, and Back undoes it.
+    page.goto(shown.page)
     canvas = heat(page)
     expect(canvas).to_be_visible()
     canvas.scroll_into_view_if_needed()
@@ -173,21 +176,21 @@ def test_a_span_is_picked_in_numbers_and_from_the_table(shown: Shown, open_page:
     expect(page).not_to_have_url(re.compile("span="))
 
 
-def test_the_heatmap_of_a_service_leads_to_its_captures(shown: Shown, open_page: Open) -> None:
+def test_service_leads_to_its_captures_and_empty_spans_say_so(shown: Shown, open_page: Open) -> None:
     page = open_page(f"{shown.url}/s/turns/heatmap")
     page.get_by_role("link", name="Offset in the second: captures").click()
     expect(page).to_have_url(re.compile("/captures"))
     page.locator(f'main a[href*="{shown.capture}"]').first.click()
     expect(heat(page)).to_be_visible()
-
-
-def test_a_span_without_samples_of_the_type_says_so_and_a_bad_one_too(shown: Shown, open_page: Open) -> None:
-    page = open_page(f"{shown.page}?span=500-501")
+    page.goto(f"{shown.page}?span=500-501")
     expect(page.get_by_text("No cpu samples in this span")).to_be_visible()
-    page = open_page(f"{shown.page}?span=7-3")
+    page.goto(f"{shown.page}?span=7-3")
     expect(page.get_by_text("a span that cannot be read")).to_be_visible()
     page.get_by_role("button", name="Forget it").click()
     expect(page).not_to_have_url(re.compile("span="))
+    page.goto(f"{shown.page}?span=1-3&view=lines&fn=first%20(alternates.py)")
+    expect(page).to_have_url(re.compile("by=line"))
+    assert re.search(r"first \(alternates\.py:\d+\)", drawn(page))
 
 
 def test_a_span_is_compared_with_the_rest_of_the_capture(shown: Shown, open_page: Open) -> None:
@@ -210,25 +213,13 @@ def test_a_span_is_compared_with_the_rest_of_the_capture(shown: Shown, open_page
     expect(kept).to_be_visible()
 
 
-def test_lines_are_told_apart_in_the_graph_of_a_span(shown: Shown, open_page: Open) -> None:
-    page = open_page(f"{shown.page}?span=1-3&view=lines&fn=first%20(alternates.py)")
-    expect(page).to_have_url(re.compile("by=line"))
-    assert re.search(r"first \(alternates\.py:\d+\)", drawn(page))
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_heat_map_passes_axe(theme: str, shown: Shown, open_page: Open, axe: str) -> None:
-    page = open_page(f"{shown.page}?theme={theme}&span=1-2&type=wall")
+def test_heat_map_of_offsets_is_accessible_and_fits_a_phone(shown: Shown, open_page: Open, axe: str) -> None:
+    page = open_page(f"{shown.page}?span=1-2&type=wall")
     assert drawn(page)
     page.get_by_text("The busiest cells as a table").click()
-    assert violations(page, axe) == []
-
-
-def test_a_phone_shows_all_of_it_without_scrolling_the_page_sideways(shown: Shown, open_page: Open) -> None:
-    page = open_page(f"{shown.page}?span=1-2")
-    page.set_viewport_size({"width": 360, "height": 740})
+    assert violations_in_both_themes(page, axe) == {}
     expect(heat(page)).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert_fits(page)
 
 
 def test_a_finger_drags_a_span(shown: Shown, open_page: Open) -> None:
@@ -245,8 +236,8 @@ def test_a_finger_drags_a_span(shown: Shown, open_page: Open) -> None:
     expect(page).to_have_url(re.compile("span="))
 
 
-def test_hostile_names_are_text(serve: Serve, open_page: Open) -> None:
-    served = serve(*QUICK)
+def test_hostile_names_are_text(shown: Shown, open_page: Open) -> None:
+    served = shown.served
     agent = str(ULID())
     labels = {"service": "<b>evil</b>", "pod": "<script>pod</script>"}
     json_type = {"Content-Type": "application/json"}

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from pathlib import Path
+from collections.abc import Iterator
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import Open, Serve
+from tests.running import collector
+from tests.web.conftest import Open
 from tests.web.profiles import BEFORE, send, windows
 
 RULES = "user:alice = alpha\nuser:root = *\n"
 
 
-def place(serve: Serve, tmp_path: Path) -> str:
-    """A collector with a service in each of two namespaces, whose readers a proxy on this machine names."""
-    (tmp_path / "rules").write_text(RULES)
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a collector with a service in each of two namespaces, whose readers a proxy names."""
+    folder = tmp_path_factory.mktemp("readers")
+    (folder / "rules").write_text(RULES)
     options = ["--read-proxy-header", "X-User", "--trusted-proxies", "127.0.0.1"]
-    served = serve(*options, "--read-rules-file", str(tmp_path / "rules"), "--capture-wait-seconds", "1")
-    send(
-        served.url,
-        windows("shop", "v1", BEFORE, namespace="alpha"),
-        windows("vault", "v1", BEFORE, namespace="beta"),
-    )
-    return served.url
+    options += ["--read-rules-file", str(folder / "rules"), "--capture-wait-seconds", "1"]
+    with collector(folder, str(folder / "store"), *options) as served:
+        send(
+            served.url,
+            windows("shop", "v1", BEFORE, namespace="alpha"),
+            windows("vault", "v1", BEFORE, namespace="beta"),
+        )
+        yield served.url
 
 
-def test_people_see_the_services_of_their_namespaces(serve: Serve, open_page: Open, tmp_path: Path) -> None:
-    url = place(serve, tmp_path)
+def test_people_see_the_services_of_their_namespaces(place: str, open_page: Open) -> None:
+    url = place
     page = open_page(url, extra_http_headers={"X-User": "root"})
     expect(page.get_by_role("link", name="vault", exact=True)).to_be_visible()
     page = open_page(url, extra_http_headers={"X-User": "alice"})
@@ -40,19 +45,15 @@ def test_people_see_the_services_of_their_namespaces(serve: Serve, open_page: Op
     expect(page.locator("canvas[data-drawn]").first).to_be_visible()
 
 
-def test_who_may_read_nothing_is_told_so_and_whom_to_ask(
-    serve: Serve, open_page: Open, tmp_path: Path
-) -> None:
-    page = open_page(
-        place(serve, tmp_path), expected="403 (Forbidden)", extra_http_headers={"X-User": "mallory"}
-    )
+def test_who_may_read_nothing_is_told_so_and_whom_to_ask(place: str, open_page: Open) -> None:
+    page = open_page(place, expected="403 (Forbidden)", extra_http_headers={"X-User": "mallory"})
     alert = page.get_by_role("alert").first
     expect(alert).to_contain_text("mallory may read no namespace here")
     expect(alert).to_contain_text("--read-rules-file")
 
 
-def test_a_capture_says_who_started_it(serve: Serve, open_page: Open, tmp_path: Path) -> None:
-    url = place(serve, tmp_path)
+def test_a_capture_says_who_started_it(place: str, open_page: Open) -> None:
+    url = place
     wish = json.dumps({"service": "shop", "seconds": 1}).encode()
     headers = {"Content-Type": "application/json", "X-User": "alice"}
     request = urllib.request.Request(f"{url}/api/v1/captures", data=wish, headers=headers, method="POST")

@@ -40,7 +40,8 @@ def test_every_page_is_sent_with_the_strict_policy_and_checked_for_changes(shop:
     for path in ("/", "/services", "/s/shop", "/s/shop/compare?a=x", "/s/shop/depth", "/s/a%2Fb"):
         _, headers = fetch(shop + path)
         assert headers["Content-Security-Policy"] == (
-            "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'self'; "
+            "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+            "frame-src 'self'; "
             "frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "
             "script-src 'self'; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
         )

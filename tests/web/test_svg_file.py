@@ -42,7 +42,7 @@ def click(page: Page, name: str) -> None:
     page.locator("#frames > g", has=page.locator("title", has_text=name)).locator("rect").click()
 
 
-def test_a_box_that_is_clicked_fills_the_width_and_the_whole_comes_back(file: str, open_page: Open) -> None:
+def test_svg_file_zooms_by_click_and_searches(file: str, open_page: Open) -> None:
     page = open_page(file)
     whole = boxes(page)
     assert whole["total"][1] == pytest.approx(1280 - 20, abs=1)
@@ -55,10 +55,7 @@ def test_a_box_that_is_clicked_fills_the_width_and_the_whole_comes_back(file: st
     assert "850.0 ms (85 samples), 85.0 %" in page.locator("#at").text_content()  # type: ignore[operator]
     page.get_by_role("button", name="Whole graph").click()
     assert boxes(page) == whole
-
-
-def test_a_search_marks_what_it_finds_and_says_how_much_it_is(file: str, open_page: Open) -> None:
-    page = open_page(file)
+    # A search marks what it finds and says how much that is.
     page.keyboard.press("/")
     page.keyboard.type("VIEWS")
     assert page.get_by_role("status").text_content() == "2 found, 85.0 % "
@@ -71,7 +68,7 @@ def test_a_search_marks_what_it_finds_and_says_how_much_it_is(file: str, open_pa
     assert page.locator("#frames > g.hit").count() == 0
 
 
-def test_the_keyboard_walks_and_zooms(file: str, open_page: Open) -> None:
+def test_svg_file_is_walked_by_keyboard_and_follows_the_window(file: str, open_page: Open) -> None:
     page = open_page(file)
     page.locator("#frames > g").first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
@@ -82,10 +79,7 @@ def test_the_keyboard_walks_and_zooms(file: str, open_page: Open) -> None:
     assert boxes(page)["handle (shop/views.py:7)"][1] == pytest.approx(1260, abs=1)
     page.keyboard.press("Escape")
     assert boxes(page)["handle (shop/views.py:7)"][1] == pytest.approx(0.85 * 1260, abs=1)
-
-
-def test_the_picture_follows_the_window(file: str, open_page: Open) -> None:
-    page = open_page(file)
+    # The picture follows the window.
     page.set_viewport_size({"width": 640, "height": 480})
     page.wait_for_function("document.querySelector('#frames rect').getBoundingClientRect().width < 630")
     assert boxes(page)["query (shop/db.py:3)"][1] == pytest.approx(0.6 * boxes(page)["total"][1], abs=1)

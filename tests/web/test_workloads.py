@@ -84,9 +84,7 @@ def test_a_right_that_is_missing_is_told_on_the_pages(serve: Serve, open_page: O
     expect(page.get_by_text(may_not)).to_contain_text("kubectl create clusterrole x")
 
 
-def test_without_a_cluster_pages_are_as_ever(serve: Serve, open_page: Open) -> None:
-    running = serve()
-    send(running.url, windows("shop", "v2", AFTER))
-    page = open_page(f"{running.url}/s/shop")
+def test_without_a_cluster_no_pods_are_listed(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
     expect(page.get_by_role("slider")).to_be_visible()
     expect(page.locator(".pods")).to_have_count(0)
