@@ -40,6 +40,30 @@ interface Profile {
 const shared = new URL("../../../../tests/stacks/golden/lenses.json", import.meta.url);
 const PROFILES = JSON.parse(readFileSync(shared, "utf8")) as Profile[];
 
+const nodes = (tree: Tree): Node[] => {
+  const total = tree.samples.map((column) => totals(tree.level, column));
+  return Array.from(tree.level, (level, i) => [
+    level, tree.names[tree.name[i]], tree.samples.map((column) => column[i]), total.map((column) => column[i]),
+  ]);
+};
+
+/** The root of a sandwich is its function. */
+const lifted = (tree: Node[]): Node[] => tree.slice(1).map(([level, ...rest]) => [level - 1, ...rest]);
+
+function nodeOf(tree: Tree, path: string[]): number {
+  const shape = shapeOf(tree.level);
+  const text = path.join("\n");
+  return [...tree.level.keys()].find((node) => pathTo(shape, node).slice(1).map((at) => tree.names[tree.name[at]]).join("\n") === text) ?? -1;
+}
+
+function functions(tree: Tree): Way["functions"] {
+  const sums = functionSums(tree, shapeOf(tree.level));
+  const rows = Array.from(sums.name, (name, at): [string, number[], number[]] => [
+    tree.names[name], sums.selfSamples.map((column) => column[at]), sums.totalSamples.map((column) => column[at]),
+  ]);
+  return rows.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
 for (const { profile, stacks, ways } of PROFILES) {
   const sides = stacks[0][1].length;
   const tree = grow(stacks.map(([path, samples]) => ({ path, us: samples.map((count) => count * 1000) })), sides);
@@ -63,30 +87,6 @@ for (const { profile, stacks, ways } of PROFILES) {
       else assert.fail("a way that this test does not know");
     }
   });
-}
-
-const nodes = (tree: Tree): Node[] => {
-  const total = tree.samples.map((column) => totals(tree.level, column));
-  return Array.from(tree.level, (level, i) => [
-    level, tree.names[tree.name[i]], tree.samples.map((column) => column[i]), total.map((column) => column[i]),
-  ]);
-};
-
-/** The root of a sandwich is its function. */
-const lifted = (tree: Node[]): Node[] => tree.slice(1).map(([level, ...rest]) => [level - 1, ...rest]);
-
-function nodeOf(tree: Tree, path: string[]): number {
-  const shape = shapeOf(tree.level);
-  const text = path.join("\n");
-  return [...tree.level.keys()].find((node) => pathTo(shape, node).slice(1).map((at) => tree.names[tree.name[at]]).join("\n") === text) ?? -1;
-}
-
-function functions(tree: Tree): Way["functions"] {
-  const sums = functionSums(tree, shapeOf(tree.level));
-  const rows = Array.from(sums.name, (name, at): [string, number[], number[]] => [
-    tree.names[name], sums.selfSamples.map((column) => column[at]), sums.totalSamples.map((column) => column[at]),
-  ]);
-  return rows.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
 const VERBS: Record<string, (path: readonly string[], name: string) => readonly string[] | null> = {
