@@ -17,8 +17,11 @@ SIDES = "?a=version%3Av1&b=version%3Av2&load=alike"
 HANDLE = quote("handle (shop/views.py)")
 DEPTHS = "?a=version%3A1&b=version%3A2&load=alike&depth_from=4&depth_until=9"
 
+FEW = 'service=~"shop|lone|unversioned"'
+"""Few enough that each row of their table is in the page."""
+
 PAGES = {
-    "services": "/services",
+    "services": f"/services?query={quote(FEW)}",
     "service": "/s/shop?q=query",
     "service table": "/s/shop?view=table",
     "sandwich": "/s/shop?view=sandwich&fn=query+%28shop%2Fdb.py%29",

@@ -101,13 +101,18 @@ def test_each_pod_is_a_row_and_what_was_not_watched_is_no_colour_of_the_scale(
     assert took[busy[0]] not in {nothing[busy[0]], *unwatched}
 
 
-def test_a_block_dragged_with_the_mouse_is_in_the_address_and_leads_to_its_flame_graph(
-    shop: str, open_page: Open
-) -> None:
+def test_dragged_block_is_in_the_address_and_leads_to_its_flame_graph(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/heatmap")
     drawn = Drawn(page)
     assert drawn.rows == 4
     seen = drawn.watched(0)
+    page.get_by_text("Cells as a table").click()
+    table = page.get_by_role("region", name="Cells as a table")
+    expect(table.get_by_role("row")).to_have_count(drawn.rows + 1)
+    cores = re.search(r"([\d.]+) CPU cores", drawn.says(0, seen[0]))
+    assert cores
+    expect(table.get_by_role("row").nth(1).get_by_role("cell").nth(seen[0])).to_have_text(cores[1])
+    page.get_by_text("Cells as a table").click()
     drawn.drag((0, seen[0]), (1, seen[-1]))
     expect(page.locator(".heat-sum")).to_contain_text("2 pods · ")
     samples = selected_samples(page)
@@ -182,19 +187,15 @@ def test_a_finger_selects_a_cell_and_then_the_other_corner(shop: str, open_page:
     expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
 
 
-def test_a_name_selects_its_row_and_a_time_its_column(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/heatmap")
-    drawn = Drawn(page)
-    drawn.canvas.click(position={"x": 10, "y": drawn.at(1, 0)[1]})
-    assert selected_samples(page) == "480 samples"
-    drawn.canvas.click(position={"x": drawn.at(0, 2)[0], "y": 8})
-    expect(page.locator(".heat-sum")).to_contain_text("4 pods · ")
-
-
-def test_a_selection_keeps_its_pods_when_they_are_sorted_by_name(shop: str, open_page: Open) -> None:
+def test_names_and_times_select_rows_and_columns_which_sorting_keeps(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/heatmap")
     drawn = Drawn(page)
     drawn.drag((0, 0), (0, drawn.columns - 1))
+    assert selected_samples(page) == "480 samples"
+    drawn.canvas.click(position={"x": drawn.at(0, 2)[0], "y": 8})
+    expect(page.locator(".heat-sum")).to_contain_text("4 pods · ")
+    drawn.canvas.click(position={"x": 10, "y": drawn.at(0, 0)[1]})
+    expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
     assert selected_samples(page) == "480 samples"
     first = drawn.says(0, 0).split(" · ")[0]
     page.get_by_role("button", name="By name").click()
@@ -238,31 +239,13 @@ def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str,
     expect(page.locator(".picker .basis").nth(1)).to_contain_text("1,620 samples")
 
 
-def test_the_cells_are_a_table_too(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/heatmap")
-    drawn = Drawn(page)
-    page.get_by_text("Cells as a table").click()
-    table = page.get_by_role("region", name="Cells as a table")
-    expect(table.get_by_role("row")).to_have_count(drawn.rows + 1)
-    seen = drawn.watched(0)[0]
-    said = re.search(r"([\d.]+) CPU cores", drawn.says(0, seen))
-    assert said
-    expect(table.get_by_role("row").nth(1).get_by_role("cell").nth(seen)).to_have_text(said[1])
-
-
-def test_what_an_address_selects_and_is_gone_is_said(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/heatmap?cells=1000~2000~%2Fnobody")
-    expect(page.get_by_text("What this address selects is not in this picture")).to_be_visible()
-
-
-def test_of_very_many_pods_the_dearest_are_drawn_and_the_rest_counted(shop: str, open_page: Open) -> None:
+def test_pods_and_selections_that_are_not_drawn_are_said(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/wide/heatmap")
     assert Drawn(page).rows == 100
     expect(page.get_by_text("30 pods more that took less are not drawn")).to_be_visible()
-
-
-def test_a_service_without_windows_offers_the_ways_out(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/nobody/heatmap")
+    page.goto(f"{shop}/s/shop/heatmap?cells=1000~2000~%2Fnobody")
+    expect(page.get_by_text("What this address selects is not in this picture")).to_be_visible()
+    page.goto(f"{shop}/s/nobody/heatmap")
     expect(page.get_by_role("heading", name="No samples of nobody here")).to_be_visible()
 
 

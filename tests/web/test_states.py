@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import threading
 import time
 import urllib.error
@@ -15,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from sidelight import __version__
 from sidelight.collector import ui
@@ -26,39 +24,27 @@ from tests.web.profiles import AFTER, BEFORE, deep_stack, send, windows
 from tests.web.rules import small_controls, violations
 
 
-def stopped(running: Collector) -> None:
-    """Let the collector stand still: it is there, and answers nothing."""
-    os.kill(running.running.pid, signal.SIGSTOP)
-
-
-def going(running: Collector) -> None:
-    os.kill(running.running.pid, signal.SIGCONT)
-
-
 def again(tmp_path: Path, running: Collector, **settings: str) -> AbstractContextManager[Collector]:
     """The collector once more, where it was before."""
     port = running.url.rsplit(":", 1)[1]
     return collector(tmp_path, str(tmp_path / "store"), "--listen", f"127.0.0.1:{port}", env=settings)
 
 
-def test_a_slow_answer_is_explained_after_a_moment_and_can_be_given_up(serve: Serve, open_page: Open) -> None:
-    running = serve()
-    send(running.url, windows("slow", "v1", BEFORE))
-    page = open_page(f"{running.url}/s/slow")
+def test_slow_answer_is_explained_after_a_moment_and_can_be_given_up(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
     before = outline(page)
-    stopped(running)
-    try:
-        page.get_by_role("button", name="Wall").click()
-        profile = page.locator(".waiting").filter(has_text="Loading the profile…")
-        expect(profile).to_contain_text("The collector reads what is stored and adds it up.")
-        assert outline(page) == before, "the old picture stays"
-        expect(page.locator(".answer.stale").last).to_be_visible()
-        profile.get_by_role("button", name="Stop waiting").click()
-        expect(page.get_by_role("alert")).to_contain_text("You stopped waiting.")
-    finally:
-        going(running)
+    held: list[Route] = []
+    page.route("**/api/v1/flamegraph?**", lambda route: held.append(route))
+    page.get_by_role("button", name="Wall").click()
+    profile = page.locator(".waiting").filter(has_text="Loading the profile…")
+    expect(profile).to_contain_text("The collector reads what is stored and adds it up.")
+    assert outline(page) == before, "the old picture stays"
+    expect(page.locator(".answer.stale").last).to_be_visible()
+    profile.get_by_role("button", name="Stop waiting").click()
+    expect(page.get_by_role("alert")).to_contain_text("You stopped waiting.")
+    page.unroute("**/api/v1/flamegraph?**")
     page.get_by_role("button", name="Try again").click()
-    assert "2 select (selectors.py)" in outline(page)
+    eventually("the answer is drawn", lambda: "2 select (selectors.py)" in outline(page))
 
 
 def test_restarting_collector_is_waited_for_with_the_old_picture(tmp_path: Path, open_page: Open) -> None:
