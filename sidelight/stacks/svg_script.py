@@ -158,7 +158,7 @@ SCRIPT: Final = """
   input.setAttribute("aria-label", "Search frames");
   const whole = make("button", bar, { type: "button", textContent: "Whole graph" });
   input.addEventListener("input", () => find(input.value));
-  whole.addEventListener("click", () => zoom(root));
+  whole.addEventListener("click", () => { zoom(root); focus(root); });
 
   const byGroup = new Map(all.map((box) => [box.g, box]));
   const boxOf = (event) => byGroup.get(event.target.closest("#frames > g"));

@@ -55,7 +55,7 @@ def test_svg_file_zooms_by_click_and_searches(file: str, open_page: Open) -> Non
     assert "850.0 ms (85 samples), 85.0 %" in page.locator("#at").text_content()  # type: ignore[operator]
     page.get_by_role("button", name="Whole graph").click()
     assert boxes(page) == whole
-    # A search marks what it finds and says how much that is.
+    # The button is disabled now and would take keys: the focus is on the graph. A search marks what it finds.
     page.keyboard.press("/")
     page.keyboard.type("VIEWS")
     assert page.get_by_role("status").text_content() == "2 found, 85.0 % "
