@@ -290,7 +290,7 @@ def test_a_long_press_opens_the_menu_and_is_no_tap(shop: str, open_page: Open) -
 
 
 @pytest.mark.parametrize(
-    ("branches", "depth"), [(2000, 24), pytest.param(5200, 96, marks=pytest.mark.long, id="half a million")]
+    ("branches", "depth"), [(1400, 12), pytest.param(5200, 96, marks=pytest.mark.long, id="half a million")]
 )
 def test_very_many_call_paths_are_drawn_zoomed_searched_and_inverted(
     shop: str, open_page: Open, branches: int, depth: int
