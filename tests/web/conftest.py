@@ -93,7 +93,7 @@ class Shops:
         if not self.url or time.monotonic() - self.began > FRESH_SECONDS:
             self.stack.close()
             folder = self.tmp_path_factory.mktemp("shop")
-            # It looks for new versions by itself, and what it says of them is another picture of the same data.
+            # Its own looks for new versions would change what pages say of the same data.
             options = ("--deploy-interval-seconds", "86400")
             running = self.stack.enter_context(collector(folder, str(folder / "store"), *options))
             self.began = time.monotonic()
