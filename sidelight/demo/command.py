@@ -39,7 +39,7 @@ def run(argv: list[str]) -> int:
     Raises SidelightError for what keeps the demo from going on.
     """
     settings = house.parse(Settings, "demo", DESCRIPTION, argv, os.environ)
-    screen = Screen(sys.stdout)
+    screen = Screen(sys.stdout, browser=settings.browser and settings.live)
     command = ("sidelight", "demo", *argv)
     with directory(settings.keep) as kept:
         return asyncio.run(demo(Programs(settings, kept), screen, command))
@@ -89,8 +89,7 @@ async def _steps(demo: Demo, programs: Programs, screen: Screen, command: Sequen
     screen.say(f"page        {demo.page_url}")
     screen.say(f"compare     {demo.compare_url}")
     await demo.load()
-    if settings.live:
-        screen.open(demo.compare_url)
+    screen.open(demo.compare_url)
     screen.say(f"measuring   for {settings.round_seconds:g} s …")
     for _ in range(settings.rounds):
         measurement = await demo.measure()

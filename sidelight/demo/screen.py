@@ -12,10 +12,13 @@ from typing import TextIO
 class Screen:
     """Writes to one stream; a terminal gets its last block redrawn, anything else gets every block."""
 
-    def __init__(self, stream: TextIO, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, stream: TextIO, environ: Mapping[str, str] = os.environ, *, browser: bool = True
+    ) -> None:
         self._stream = stream
         self._redraws = stream.isatty() and environ.get("TERM", "dumb") != "dumb"
-        self._desktop = stream.isatty() and bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+        desktop = stream.isatty() and bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+        self._browser = browser and desktop
         self._height = 0
 
     def say(self, line: str) -> None:
@@ -31,8 +34,8 @@ class Screen:
         self._height = sum(max(1, -(-len(line) // columns)) for line in block.split("\n"))
 
     def open(self, url: str) -> None:
-        """Open a page where there is a desktop; that it cannot be opened is no failure."""
-        if self._desktop:
+        """Open a page where there is a desktop and `browser` allows it; a browser that fails is no failure."""
+        if self._browser:
             try:
                 webbrowser.open(url)
             except (webbrowser.Error, OSError) as error:

@@ -110,11 +110,12 @@ def test_a_file_gets_plain_lines() -> None:
     assert stream.getvalue() == "one\ntwo\n"
 
 
-def test_no_browser_is_opened_without_a_desktop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_is_opened_on_a_desktop_alone_and_unless_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     Screen(io.StringIO(), {"DISPLAY": ":0"}).open("http://x")
     Screen(Terminal(), {}).open("http://x")
+    Screen(Terminal(), {"DISPLAY": ":0"}, browser=False).open("http://x")
     assert opened == []
     Screen(Terminal(), {"DISPLAY": ":0"}).open("http://x")
     assert opened == ["http://x"]
