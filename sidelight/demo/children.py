@@ -43,7 +43,8 @@ class Command:
     """How to start a child: its name in messages, its arguments, and what to do when it fails.
 
     A `watched` child may be read by any process of the same user, as a sidecar must. With `output` its
-    standard output is a pipe to read from; otherwise it goes to the log.
+    standard output is a pipe to read from, and its standard input one to write to; otherwise its output
+    goes to the log and it has no input.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Child:
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 *command.arguments,
-                stdin=DEVNULL,
+                stdin=PIPE if command.output else DEVNULL,
                 stdout=PIPE if command.output else file,
                 stderr=file,
                 env=clean_environment(os.environ),
@@ -96,6 +97,11 @@ class Child:
                 raise await self.ended()
         except TimeoutError:
             raise self.failure(f"wrote nothing for {within_seconds:g} s") from None
+
+    def send(self, line: str) -> None:
+        """Write a short line to the child's standard input; without effect when it has ended."""
+        assert self.process.stdin is not None  # noqa: S101 - the command has `output`
+        self.process.stdin.write(f"{line}\n".encode())
 
     async def port(self, file: Path, within_seconds: float) -> int:
         """Wait for the file in which the child writes its port; raises ChildFailed when it does not come."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,13 +20,14 @@ import aiohttp
 from sidelight import settings as house
 from sidelight.demo import report
 from sidelight.demo.crew import Crew
-from sidelight.demo.measured import problems
+from sidelight.demo.measured import Progress, problems
 from sidelight.demo.programs import Programs
 from sidelight.demo.run import Demo, Measurement
 from sidelight.demo.screen import Screen
 from sidelight.demo.settings import Settings
 from sidelight.demo.story import story
 from sidelight.demo.table import table
+from sidelight.demo.versions import VERSIONS
 from sidelight.settings import BadSetting
 
 DESCRIPTION = "Profile four small services under the same load and compare them."
@@ -73,31 +75,43 @@ async def demo(programs: Programs, screen: Screen, command: Sequence[str]) -> in
     except asyncio.CancelledError:
         if not interrupted.is_set():
             raise
+        screen.leave()
         screen.say("ending …")
         return 0 if programs.settings.live else 130
     finally:
         await crew.end()
         if programs.settings.keep is not None:
+            screen.leave()
             store = shlex.quote(str(programs.store))
-            screen.say(f"kept        look again with: sidelight collector --store {store}")
+            screen.say(f"kept        look again with: {program()} collector --store {store}")
 
 
 async def _steps(demo: Demo, programs: Programs, screen: Screen, command: Sequence[str]) -> int:
     settings = programs.settings
+
+    def show(versions: Sequence[Progress]) -> None:
+        screen.show(progress(versions, settings, screen.columns), passing=True)
+
+    if screen.columns is not None:
+        show([Progress(version) for version in VERSIONS])
     await demo.serve()
     await demo.watch()
+    if settings.live:  # a page that opens on services under load; the first round may lack a window or two
+        await demo.load()
+    await demo.profiles()
     screen.say(f"page        {demo.page_url}")
     screen.say(f"compare     {demo.compare_url}")
-    await demo.load()
     screen.open(demo.compare_url)
+    if not settings.live:
+        await demo.load()
     screen.say(f"measuring   for {settings.round_seconds:g} s …")
-    for _ in range(settings.rounds):
-        measurement = await demo.measure()
+    for number in range(settings.rounds):
+        measurement = await demo.measure(show if number == 0 else None)
         found = [f"{name}: its last windows did not arrive" for name in measurement.missing]
         found += problems(measurement.versions)
         if not settings.live:
             found += await demo.dismiss_sidecars()
-        screen.show(block(measurement, settings, found))
+        screen.show(block(measurement, settings, found, screen.columns))
         if settings.report is not None:
             made = report.Setting(command, demo.url, demo.compare_url, settings)
             report.write(
@@ -106,7 +120,18 @@ async def _steps(demo: Demo, programs: Programs, screen: Screen, command: Sequen
     return 1 if found else 0
 
 
-def block(measurement: Measurement, settings: Settings, found: Sequence[str]) -> str:
+def progress(versions: Sequence[Progress], settings: Settings, columns: int | None) -> str:
+    """The first round so far as text: how much of it is over, and the table with what there is."""
+    over = [one.load.until - one.load.start for one in versions if one.load is not None]
+    state = "The table fills when the services have load."
+    if over:
+        state = f"{min(over):.0f} of {settings.round_seconds:g} s:"
+    return "\n".join(["", state, "", table(versions, columns)])
+
+
+def block(
+    measurement: Measurement, settings: Settings, found: Sequence[str], columns: int | None = None
+) -> str:
     """A measurement as text: the table, what it says about the story, and what went wrong."""
     at = time.strftime("%H:%M:%S", time.localtime(measurement.until))
     seconds = measurement.until - measurement.start
@@ -117,9 +142,9 @@ def block(measurement: Measurement, settings: Settings, found: Sequence[str]) ->
         "",
         f"{seconds:.0f} s until {at}: {windows} windows, {samples} samples, {busy} of them busy",
         "",
-        table(measurement.versions),
+        table(measurement.versions, columns),
         "",
-        *(wrapped(str(finding)) for finding in story(measurement.versions)),
+        *(wrapped(str(finding), columns) for finding in story(measurement.versions)),
         *(f"problem: {problem}" for problem in found),
     ]
     if settings.live:
@@ -127,9 +152,14 @@ def block(measurement: Measurement, settings: Settings, found: Sequence[str]) ->
     return "\n".join(lines)
 
 
-def wrapped(sentence: str) -> str:
+def program() -> str:
+    """How to run sidelight from a shell: its script, or its module where the script is not on PATH."""
+    return "sidelight" if shutil.which("sidelight") else f"{shlex.quote(sys.executable)} -m sidelight.cli"
+
+
+def wrapped(sentence: str, columns: int | None = None) -> str:
     """A sentence as lines of bounded length."""
-    return fill(sentence, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return fill(sentence, min(WIDTH, columns or WIDTH), subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _end_at_signals(crew: Crew) -> asyncio.Event:

@@ -10,7 +10,10 @@ It runs as a process of its own, so that its work is in nobody's profile:
     python -m sidelight.demo.load --url http://127.0.0.1:8000 --rate 150 --seconds 20
 
 One line of JSON per round goes to standard output when the last request of the round was answered or
-given up. It ends by itself: rounds, requests in flight and the wait for an answer all have a limit.
+given up; with --progress-seconds also lines about the first round while it lasts, which are not `complete`.
+With --wait it writes READY first, and starts at the time that it then reads from standard input, so that
+several generators start together however long each took to get ready. It ends by itself: rounds, requests
+in flight and the wait for an answer all have a limit.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ from sidelight.settings import BadSetting, setting
 from sidelight.stacks.errors import SidelightError
 
 MOST_REQUESTS = 50_000_000
+MOST_SORTED = 10_000
+READY = b"ready\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +53,17 @@ class Plan:
     warm_up_seconds: float = setting(
         0.0, "send for so long before the first round, uncounted", read=house.seconds
     )
+    progress_seconds: float = setting(
+        0.0, "write the first round's figures so far, so often; 0: never", read=house.seconds
+    )
     start_at: float = setting(
         0.0,
-        "when to send the first request, in seconds since 1970; past: at once",
+        "time of the first request, in seconds since 1970; late requests go at once; 0: now",
         read=house.seconds,
         metavar="T",
+    )
+    wait: bool = setting(
+        False, "write a line when ready, then read the time of the first request from standard input"
     )
     timeout_seconds: float = setting(10.0, "give up a request so long after sending it", read=house.positive)
     max_in_flight: int = setting(800, "with so many unanswered, count instead of sending", read=house.whole)
@@ -71,7 +82,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round of load saw. Times are seconds since 1970; the round covers [start, until)."""
+    """What one round of load saw. Times are seconds since 1970; the round covers [start, until).
+
+    A round that is not `complete` goes on: it covers the time so far, and its latencies are those of the
+    latest requests.
+    """
 
     start: float
     until: float
@@ -82,6 +97,7 @@ class Round:
     late_p99_ms: float
     overall: Latency
     paths: dict[str, Latency]
+    complete: bool = True
 
     @property
     def failed(self) -> int:
@@ -111,7 +127,7 @@ class _Tally:
 
 
 class Load:
-    """Sends the requests of a plan; `emit` receives each round as it is complete, in order."""
+    """Sends the requests of a plan; `emit` receives the first round's progress, and each round, in order."""
 
     def __init__(self, plan: Plan, session: aiohttp.ClientSession, emit: Callable[[Round], None]) -> None:
         self._plan = plan
@@ -123,23 +139,36 @@ class Load:
     async def run(self) -> None:
         """Send everything; returns when the last request was answered or given up."""
         plan = self._plan
-        epoch = time.time() - self._clock()
-        begin = max(plan.start_at, time.time()) - epoch
+        now = time.time()
+        epoch = now - self._clock()
+        begin = (plan.start_at or now) - epoch
         warm_up = round(plan.rate * plan.warm_up_seconds)
         first = begin + warm_up / plan.rate
         async with asyncio.TaskGroup() as rounds:
-            rounds.create_task(self._send(begin, warm_up, epoch), name="warm up")
+            unused = _Tally({path: [] for path in plan.path})
+            rounds.create_task(self._send(unused, begin, warm_up), name="warm up")
             for number in range(plan.rounds):
                 start = first + number * plan.per_round / plan.rate
                 await self._until(start - 0.01)
-                rounds.create_task(self._round(start, epoch), name=f"round {number}")
+                progress = plan.progress_seconds if number == 0 else 0.0
+                rounds.create_task(self._round(start, epoch, progress), name=f"round {number}")
 
-    async def _round(self, start: float, epoch: float) -> None:
-        self._emit(await self._send(start, self._plan.per_round, epoch))
+    async def _round(self, start: float, epoch: float, progress_seconds: float) -> None:
+        tally = _Tally({path: [] for path in self._plan.path})
+        async with asyncio.TaskGroup() as group:
+            progress = group.create_task(self._progress(tally, start, epoch, progress_seconds))
+            await self._send(tally, start, self._plan.per_round)
+            progress.cancel()
+        self._emit(self._summed(tally, start, epoch, self._plan.per_round))
 
-    async def _send(self, start: float, requests: int, epoch: float) -> Round:
+    async def _progress(self, tally: _Tally, start: float, epoch: float, every_seconds: float) -> None:
+        while every_seconds:
+            await asyncio.sleep(every_seconds)
+            if tally.late:
+                self._emit(self._summed(tally, start, epoch))
+
+    async def _send(self, tally: _Tally, start: float, requests: int) -> None:
         plan = self._plan
-        tally = _Tally({path: [] for path in plan.path})
         async with asyncio.TaskGroup() as group:
             for number in range(requests):
                 intended = start + number / plan.rate
@@ -152,7 +181,6 @@ class Load:
                     group.create_task(self._ask(path, intended, tally))
                 else:
                     tally.errors["not_sent"] += 1
-        return self._summed(tally, start, requests, epoch)
 
     async def _ask(self, path: str, intended: float, tally: _Tally) -> None:
         try:
@@ -176,19 +204,29 @@ class Load:
         if (wait := moment - self._clock()) > 0:
             await asyncio.sleep(wait)
 
-    def _summed(self, tally: _Tally, start: float, requests: int, epoch: float) -> Round:
-        plan = self._plan
+    def _summed(self, tally: _Tally, start: float, epoch: float, requests: int | None = None) -> Round:
+        """The figures of a round; of one that goes on when the number of its requests is not given.
+
+        A round that goes on sums up its latest latencies only: sorting all would hold up the next request.
+        """
+        plan, complete = self._plan, requests is not None
+        begun = len(tally.late) if requests is None else requests
         spent = tally.last_sent - start + 1 / plan.rate
+        answered = {
+            path: latencies if complete else latencies[-MOST_SORTED:]
+            for path, latencies in tally.answered.items()
+        }
         return Round(
             start=start + epoch,
-            until=start + epoch + requests / plan.rate,
+            until=start + epoch + begun / plan.rate,
             asked_rate=plan.rate,
-            arrival_rate=round((requests - tally.errors["not_sent"]) / spent, 3) if requests else 0.0,
-            sent=requests - tally.errors["not_sent"],
+            arrival_rate=round((begun - tally.errors["not_sent"]) / spent, 3),
+            sent=begun - tally.errors["not_sent"],
             errors={reason: count for reason, count in sorted(tally.errors.items()) if count},
-            late_p99_ms=Latency.of(tally.late).p99_ms or 0.0,
-            overall=Latency.of([latency for path in tally.answered.values() for latency in path]),
-            paths={path: Latency.of(latencies) for path, latencies in tally.answered.items()},
+            late_p99_ms=Latency.of(tally.late if complete else tally.late[-MOST_SORTED:]).p99_ms or 0.0,
+            overall=Latency.of([latency for path in answered.values() for latency in path]),
+            paths={path: Latency.of(latencies) for path, latencies in answered.items()},
+            complete=complete,
         )
 
 
@@ -197,7 +235,24 @@ async def offer(plan: Plan, emit: Callable[[Round], None]) -> None:
     connector = aiohttp.TCPConnector(limit=0, force_close=False)
     timeout = aiohttp.ClientTimeout(total=plan.timeout_seconds)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        if plan.wait:
+            plan = dataclasses.replace(plan, start_at=await start_time())
         await Load(plan, session, emit).run()
+
+
+async def start_time() -> float:
+    """Write READY and read a start time, in seconds since 1970; raises EOFError when there is none."""
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    try:
+        sys.stdout.write(READY.decode())
+        sys.stdout.flush()
+        if line := await reader.readline():
+            return float(line)
+        raise EOFError("standard input ended before the start time")
+    finally:
+        transport.close()
 
 
 def main(argv: Sequence[str]) -> int:
@@ -208,7 +263,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, EOFError):
         asyncio.run(offer(plan, _write))
         return 0
     return 130

@@ -1,4 +1,4 @@
-"""One version of the demo's service as measured: from outside by the load, from inside by its profile."""
+"""One version of the demo's service: measured from outside by the load, from inside by its profile."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ class Measured:
     version: Version
     load: Round
     profile: Profiled
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A version during its first round: the load and the profile so far, None before there is any."""
+
+    version: Version
+    load: Round | None = None
+    profile: Profiled | None = None
 
 
 def problems(measured: Sequence[Measured]) -> list[str]:

@@ -10,6 +10,7 @@ from sidelight.demo.settings import Settings
 from sidelight.demo.versions import SERVICE, Version, services_directory
 
 WARM_UP_SECONDS = 2.0
+PROGRESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ class Programs:
             "or in a container with SYS_PTRACE.",
         )
 
-    def load(self, version: Version, port: int, start_at: float) -> Command:
-        """The load on one service."""
+    def load(self, version: Version, port: int) -> Command:
+        """The load on one service, which waits for the time to start."""
         settings = self.settings
         return Command(
             f"load {version.name}",
@@ -79,7 +80,7 @@ class Programs:
                 *("-m", "sidelight.demo.load", "--url", f"http://127.0.0.1:{port}"),
                 *("--rate", f"{settings.rate:g}", "--seconds", f"{settings.round_seconds:g}"),
                 *("--rounds", str(settings.rounds), "--warm-up-seconds", f"{WARM_UP_SECONDS:g}"),
-                *("--start-at", f"{start_at:.6f}"),
+                *("--wait", "--progress-seconds", f"{PROGRESS_SECONDS:g}"),
             ),
             hint="Try a lower --rate.",
             output=True,

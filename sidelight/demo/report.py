@@ -86,7 +86,7 @@ def _version(one: Measured) -> dict[str, object]:
         "version": one.version.name,
         "program": one.version.program,
         "selector": one.version.selector,
-        "load": dataclasses.asdict(one.load),
+        "load": {name: value for name, value in dataclasses.asdict(one.load).items() if name != "complete"},
         "profile": {
             "windows": profile.windows,
             "samples": profile.samples,

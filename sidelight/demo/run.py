@@ -1,4 +1,4 @@
-"""One demo, step by step: serve, watch, load, measure as often as wanted.
+"""One demo, step by step: serve, watch, load, wait for profiles, measure as often as wanted.
 
 All four services run at the same time. One after another each would have the machine to itself, but each
 would meet another moment of it; at the same time all meet the same noise, and what differs between them
@@ -9,27 +9,28 @@ not meet each other in lock-step.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import aiohttp
 
-from sidelight.demo.answers import Answers
+from sidelight.demo.answers import Answers, NoAnswer, Profiled
 from sidelight.demo.children import Child
 from sidelight.demo.crew import Crew
 from sidelight.demo.load import Round
-from sidelight.demo.measured import Measured
-from sidelight.demo.programs import WARM_UP_SECONDS, Programs
+from sidelight.demo.measured import Measured, Progress
+from sidelight.demo.programs import PROGRESS_SECONDS, WARM_UP_SECONDS, Programs
 from sidelight.demo.screen import Screen
-from sidelight.demo.versions import AIOHTTP, SERVICE, TORNADO_ASYNC, VERSIONS
+from sidelight.demo.versions import AIOHTTP, SERVICE, TORNADO_ASYNC, VERSIONS, Version
 from sidelight.stacks.errors import Reason, SidelightError
 
-START_SECONDS = 30.0
-ARRIVE_SECONDS = 30.0
-LOAD_START_SECONDS = 2.0
-LATE_SECONDS = 30.0
+START_SECONDS = 60.0
+ARRIVE_SECONDS = 60.0
+LOAD_START_SECONDS = 0.5
+LATE_SECONDS = 60.0
 POLL_SECONDS = 0.2
 AHEAD_SECONDS = 3600.0
 PAGE_RANGE = "-15m"
@@ -69,6 +70,8 @@ class Demo:
         self._services: list[tuple[Child, int]] = []
         self._sidecars: list[Child] = []
         self._loads: list[Child] = []
+        self._rounds: dict[Version, Round] = {}
+        self._watched_since = 0.0
         self.url = ""
 
     @property
@@ -90,41 +93,52 @@ class Demo:
             self._screen.say(f"{host}:{port} is in use or not ours to take: the collector takes a free port")
             port = 0
         collector = await self._crew.start(self._programs.collector(host, port))
+        started = [(version, await self._crew.start(self._programs.service(version))) for version in VERSIONS]
         found = await collector.port(self._programs.port_file("collector"), START_SECONDS)
         self.url = f"http://{reachable(host)}:{found}"
         self._screen.say(f"collector   {self.url}   (windows in {self._programs.store})")
-        started = [(version, await self._crew.start(self._programs.service(version))) for version in VERSIONS]
         for version, child in started:
             port = await child.port(self._programs.port_file(version.name), START_SECONDS)
             self._services.append((child, port))
             self._screen.say(f"service     http://127.0.0.1:{port}   {version.name}, pid {child.process.pid}")
 
     async def watch(self) -> None:
-        """Start a sidecar on each service; returns when windows of each are stored."""
-        began = time.time()
+        """Start a sidecar on each service."""
+        self._watched_since = time.time()
         for version, (service, _) in zip(VERSIONS, self._services, strict=True):
             command = self._programs.sidecar(version, service.process.pid, self.url)
             self._sidecars.append(await self._crew.start(command))
         self._screen.say(
             f"sidecars    one on each service, {self._settings.sample_rate:g} samples per second"
         )
-        missing = await self._crew.guard(self._arrived(began))
+
+    async def profiles(self) -> None:
+        """Wait until the collector has a window of every service; raises ChildFailed when one has none."""
+        missing = await self._crew.guard(self._arrived(self._watched_since))
         for sidecar, version in zip(self._sidecars, VERSIONS, strict=True):
             if version.name in missing:
                 raise sidecar.failure(f"sent no window within {ARRIVE_SECONDS:g} s")
 
     async def load(self) -> None:
-        """Start the load on each service; all begin at the same moment, a little later."""
+        """Start the load on each service; all begin at the same time, once all are ready."""
         settings = self._settings
+        self._loads = [
+            await self._crew.start(self._programs.load(version, port))
+            for version, (_, port) in zip(VERSIONS, self._services, strict=True)
+        ]
+        for load in self._loads:
+            await load.line(START_SECONDS)
         start = time.time() + LOAD_START_SECONDS
-        for number, (version, (_, port)) in enumerate(zip(VERSIONS, self._services, strict=True)):
-            offset = number / len(VERSIONS) / settings.rate
-            self._loads.append(await self._crew.start(self._programs.load(version, port, start + offset)))
+        for number, load in enumerate(self._loads):
+            load.send(f"{start + number / len(VERSIONS) / settings.rate:.6f}")
         self._screen.say(f"load        {settings.rate:g} requests per second on each, /50 and /125 in turn")
 
-    async def measure(self) -> Measurement:
-        """Wait for the end of one more round, and for its windows; then ask the collector about it."""
-        return await self._crew.guard(self._measure())
+    async def measure(self, show: Callable[[Sequence[Progress]], None] | None = None) -> Measurement:
+        """Wait for the end of one more round, and for its windows; then ask the collector about it.
+
+        `show` receives the progress of the first round, the only one that the loads tell of.
+        """
+        return await self._crew.guard(self._measure(show))
 
     async def dismiss_sidecars(self) -> list[str]:
         """End the sidecars; what went wrong with sending their last windows, if anything did."""
@@ -137,12 +151,21 @@ class Demo:
         ]
         return ended + left
 
-    async def _measure(self) -> Measurement:
-        settings = self._settings
-        within = LOAD_START_SECONDS + WARM_UP_SECONDS + settings.round_seconds + LATE_SECONDS
+    async def _measure(self, show: Callable[[Sequence[Progress]], None] | None) -> Measurement:
         async with asyncio.TaskGroup() as group:
-            lines = [group.create_task(load.line(within), name=load.command.name) for load in self._loads]
-        rounds = [Round.parse(line.result()) for line in lines]
+            follower = group.create_task(self._follow(show), name="progress")
+            measurement = await self._collect()
+            follower.cancel()
+        return measurement
+
+    async def _collect(self) -> Measurement:
+        settings = self._settings
+        async with asyncio.TaskGroup() as group:
+            ends = [
+                group.create_task(self._round(version, load), name=load.command.name)
+                for version, load in zip(VERSIONS, self._loads, strict=True)
+            ]
+        rounds = [end.result() for end in ends]
         start, until = max(one.start for one in rounds), min(one.until for one in rounds)
         missing = await self._arrived(until - settings.window_seconds)
         answers = Answers(self._session, self.url)
@@ -151,6 +174,30 @@ class Demo:
             for version, load in zip(VERSIONS, rounds, strict=True)
         ]
         return Measurement(start, until, tuple(measured), tuple(missing))
+
+    async def _round(self, version: Version, load: Child) -> Round:
+        """Wait for a complete round of a load."""
+        within = LOAD_START_SECONDS + WARM_UP_SECONDS + self._settings.round_seconds + LATE_SECONDS
+        while True:
+            one = Round.parse(await load.line(within))
+            self._rounds[version] = one
+            if one.complete:
+                return one
+
+    async def _follow(self, show: Callable[[Sequence[Progress]], None] | None) -> None:
+        """Show the progress of a round until cancelled."""
+        while show is not None:
+            await asyncio.sleep(PROGRESS_SECONDS)
+            if self._rounds:
+                show([await self._progress(version) for version in VERSIONS])
+
+    async def _progress(self, version: Version) -> Progress:
+        load = self._rounds.get(version)
+        profile: Profiled | None = None
+        if load is not None:
+            with contextlib.suppress(NoAnswer):
+                profile = await Answers(self._session, self.url).profiled(version, load.start, load.until)
+        return Progress(version, load, profile if profile is not None and profile.windows else None)
 
     async def _arrived(self, moment: float) -> Collection[str]:
         """Wait for a window of every version that began then or later; the versions without, at the end.

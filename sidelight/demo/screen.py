@@ -1,45 +1,85 @@
-"""What the demo prints: plain lines, and on a terminal one block at the end that is redrawn in place."""
+"""Terminal output of the demo: lines that stay, and below them one block that is redrawn in place.
+
+Without a terminal every block is printed once, and a passing one only some seconds after the one before.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TextIO
+
+PLAIN_SECONDS = 5.0
 
 
 class Screen:
-    """Writes to one stream; a terminal gets its last block redrawn, anything else gets every block."""
+    """A stream with lines and one block below them; `columns` is the width that text should fit."""
 
     def __init__(
-        self, stream: TextIO, environ: Mapping[str, str] = os.environ, *, browser: bool = True
+        self,
+        stream: TextIO,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        browser: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        size: Callable[[], os.terminal_size] = shutil.get_terminal_size,
     ) -> None:
         self._stream = stream
         self._redraws = stream.isatty() and environ.get("TERM", "dumb") != "dumb"
         desktop = stream.isatty() and bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
         self._browser = browser and desktop
-        self._height = 0
+        self._clock = clock
+        self._size = size
+        self._block = ""
+        self._printed: float | None = None
+
+    @property
+    def columns(self) -> int | None:
+        """The width of the terminal in characters; None without a terminal."""
+        return self._size().columns if self._redraws else None
 
     def say(self, line: str) -> None:
-        """Write a line that stays."""
-        self._height = 0
-        self._write(line + "\n")
+        """Write a line that stays, above the block."""
+        block = f"{self._block}\n" if self._redraws and self._block else ""
+        self._write(f"{self._up()}{line}\n{block}")
 
-    def show(self, block: str) -> None:
-        """Write a block of lines in the place of the one before, if nothing was said since."""
-        up = f"\x1b[{self._height}F\x1b[J" if self._redraws and self._height else ""
-        self._write(f"{up}{block}\n")
-        columns = shutil.get_terminal_size().columns
-        self._height = sum(max(1, -(-len(line) // columns)) for line in block.split("\n"))
+    def show(self, block: str, *, passing: bool = False) -> None:
+        """Write a block in the place of the one before.
+
+        Without a terminal a `passing` block is printed only when it is new and the last block is
+        PLAIN_SECONDS old.
+        """
+        if passing and (block == self._block or not self._due()):
+            return
+        self._write(f"{self._up()}{block}\n")
+        self._printed = self._clock()
+        self._block = block
+
+    def leave(self) -> None:
+        """Let the block stand: what follows is written below it."""
+        self._block = ""
 
     def open(self, url: str) -> None:
-        """Open a page where there is a desktop and `browser` allows it; a browser that fails is no failure."""
+        """Open a page on a desktop, if `browser` allows it; a browser that fails is no failure."""
         if self._browser:
             try:
                 webbrowser.open(url)
             except (webbrowser.Error, OSError) as error:
                 self.say(f"(no browser could be started: {error})")
+
+    def _due(self) -> bool:
+        return self._redraws or self._printed is None or self._clock() >= self._printed + PLAIN_SECONDS
+
+    def _up(self) -> str:
+        """The codes that delete the block of a terminal."""
+        if not self._redraws or not self._block:
+            return ""
+        columns = max(1, self._size().columns)
+        height = sum(max(1, -(-len(line) // columns)) for line in self._block.split("\n"))
+        return f"\x1b[{height}F\x1b[J"
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

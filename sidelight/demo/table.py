@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sidelight.demo.latency import Latency
-from sidelight.demo.measured import Measured
+from sidelight.demo.measured import Measured, Progress
 
-NOTHING = "-"
+NOTHING = "\N{EN DASH}"
 
 HEADINGS = (
     ("", "version"),
-    ("arrivals", "per s"),
+    ("sent", "per s"),
     ("/50 ms", "p50"),
     ("/50 ms", "p99"),
     ("/125 ms", "p50"),
@@ -23,31 +23,33 @@ HEADINGS = (
 )
 
 
-def table(measured: Sequence[Measured]) -> str:
-    """The table as lines of text."""
-    rows = [*zip(*HEADINGS, strict=True), *(_cells(one) for one in measured)]
+def table(versions: Sequence[Measured | Progress], columns: int | None = None) -> str:
+    """The table as lines of text, with narrow gaps where wide ones do not fit into `columns`."""
+    rows = [*zip(*HEADINGS, strict=True), *(_cells(one) for one in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    lines = [_line(row, widths) for row in rows]
-    lines.insert(2, "  ".join("─" * width for width in widths))
+    gap = "  " if columns is None or sum(widths) + 2 * (len(widths) - 1) <= columns else " "
+    lines = [_line(row, widths, gap) for row in rows]
+    lines.insert(2, gap.join("─" * width for width in widths))
     return "\n".join(lines)
 
 
-def _line(cells: Sequence[str], widths: Iterable[int]) -> str:
+def _line(cells: Sequence[str], widths: Iterable[int], gap: str) -> str:
     first, *rest = zip(cells, widths, strict=True)
-    return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
+    return gap.join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
 
 
-def _cells(one: Measured) -> tuple[str, ...]:
+def _cells(one: Measured | Progress) -> tuple[str, ...]:
+    load, profile = one.load, one.profile
     nothing = Latency.of([])
-    latencies = [one.load.paths.get(path, nothing) for path in ("/50", "/125")]
+    latencies = [load.paths.get(path, nothing) if load else nothing for path in ("/50", "/125")]
     return (
         one.version.name,
-        f"{one.load.arrival_rate:.1f}",
+        number(load.arrival_rate if load else None, 1),
         *(number(value, 1) for latency in latencies for value in (latency.p50_ms, latency.p99_ms)),
-        percent(one.profile.cpu_cores),
-        percent(one.profile.idle_share),
-        number(one.profile.depth.mean, 1),
-        number(one.profile.depth.p95, 0),
+        percent(profile.cpu_cores if profile else None),
+        percent(profile.idle_share if profile else None),
+        number(profile.depth.mean if profile else None, 1),
+        number(profile.depth.p95 if profile else None, 0),
     )
 
 

@@ -1,8 +1,9 @@
-"""The load generator against real servers, some of which behave badly on purpose."""
+"""The load generator: its timing on a simulated clock, its requests against real servers that misbehave."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import subprocess
 import sys
 import time
@@ -13,10 +14,70 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sidelight.demo.latency import Latency, quantile
-from sidelight.demo.load import Plan, Round, offer
+from sidelight.demo.load import MOST_SORTED, READY, Load, Plan, Round, offer
 from sidelight.settings import BadSetting
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only when every task waits, and then at once."""
+
+    def __init__(self) -> None:
+        super().__init__(selectors.DefaultSelector())
+        self.now = 100.0
+        self._selector.select = self._skip
+
+    def time(self) -> float:
+        return self.now
+
+    def _skip(self, timeout: float | None = None) -> list[object]:
+        assert timeout is not None, "every task waits for ever"
+        self.now += timeout
+        return []
+
+
+class Answer:
+    """A response that comes after some time, as aiohttp's context manager."""
+
+    def __init__(self, seconds: float) -> None:
+        self.status = 200
+        self._seconds = seconds
+
+    async def __aenter__(self) -> Answer:
+        await asyncio.sleep(self._seconds)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def read(self) -> bytes:
+        return b""
+
+
+class Service:
+    """A service on the simulated clock; `delay` gives the seconds of an answer at a time since the start."""
+
+    def __init__(self, delay: Callable[[float], float] = lambda since: 0.05) -> None:
+        self._delay = delay
+        self.paths: list[str] = []
+
+    def get(self, url: str) -> Answer:
+        loop = asyncio.get_running_loop()
+        self.paths.append(url.removeprefix("http://service"))
+        return Answer(self._delay(loop.time() - 100.0))
+
+
+def simulated(service: Service, **plan: object) -> list[Round]:
+    """The rounds of a plan carried out on the simulated clock."""
+    rounds: list[Round] = []
+
+    async def run() -> None:
+        await Load(Plan(url="http://service", **plan), service, rounds.append).run()  # type: ignore[arg-type]
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(run())
+    return rounds
 
 
 async def load_on(handler: Handler, **plan: object) -> list[Round]:
@@ -33,49 +94,76 @@ async def answer(request: web.Request) -> web.Response:
     return web.Response(text="ok")
 
 
-async def test_the_rate_is_kept_and_paths_are_asked_in_turn() -> None:
-    (one,) = await load_on(answer, rate=200.0, seconds=1.5)
+def test_load_keeps_its_rate_and_requests_paths_in_turn() -> None:
+    service = Service()
+    (one,) = simulated(service, rate=200.0, seconds=1.5)
     assert one.sent == one.overall.answered == 300
-    assert one.arrival_rate == pytest.approx(200, rel=0.05)
+    assert one.arrival_rate == pytest.approx(200)
+    assert one.overall.p50_ms == pytest.approx(50)
+    assert service.paths[:4] == ["/50", "/125", "/50", "/125"]
     assert {path: latency.answered for path, latency in one.paths.items()} == {"/50": 150, "/125": 150}
     assert one.errors == {}
     assert one.until - one.start == pytest.approx(1.5)
 
 
-async def test_latency_counts_from_the_intended_start_when_the_service_stalls() -> None:
-    began = time.monotonic()
-
-    async def stall(request: web.Request) -> web.Response:
-        """Answer at once, but between 0.5 s and 1.5 s after the start nobody."""
-        since = time.monotonic() - began
-        if 0.5 <= since < 1.5:
-            await asyncio.sleep(1.5 - since)
-        return web.Response()
-
-    (one,) = await load_on(stall, rate=100.0, seconds=2.0)
-    assert one.arrival_rate == pytest.approx(100, rel=0.05), "a stall must not slow the load down"
-    assert one.overall.p99_ms is not None
-    assert one.overall.p95_ms is not None
-    assert one.overall.max_ms is not None
-    assert one.overall.max_ms > 900
-    assert one.overall.p95_ms > 800, "about half of all requests waited, evenly spread from 0 to 1 s"
+def test_latency_counts_from_the_intended_start_when_the_service_stalls() -> None:
+    stall = Service(lambda since: 1.5 - since if 0.5 <= since < 1.5 else 0.0)
+    (one,) = simulated(stall, rate=100.0, seconds=2.0)
+    assert one.arrival_rate == pytest.approx(100), "a stall must not slow the load down"
+    assert one.overall.max_ms == pytest.approx(1000)
+    assert one.overall.p95_ms == pytest.approx(900), "half of all requests waited, evenly from 0 to 1 s"
+    assert one.overall.p50_ms == pytest.approx(0, abs=10)
 
 
-async def test_a_generator_that_is_late_itself_charges_the_latency_and_says_so() -> None:
-    held = False
+def test_a_late_generator_adds_its_delay_to_latencies_and_reports_it() -> None:
+    def hold(since: float) -> float:
+        """Take half a second of the generator's own time at the first request."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        loop.now += 0.5 if since < 0.005 else 0.0
+        return 0.0
 
-    async def hold(request: web.Request) -> web.Response:
-        nonlocal held
-        if not held:
-            held = True
-            time.sleep(0.5)
-        return web.Response()
-
-    (one,) = await load_on(hold, rate=100.0, seconds=1.0)
-    assert one.late_p99_ms > 400
-    assert one.overall.max_ms is not None
-    assert one.overall.max_ms > 400
+    (one,) = simulated(Service(hold), rate=100.0, seconds=1.0)
+    assert one.late_p99_ms == pytest.approx(480)
+    assert one.overall.max_ms == pytest.approx(500)
     assert one.sent == 100
+
+
+def test_rounds_follow_each_other_without_a_gap_after_an_uncounted_warm_up() -> None:
+    service = Service()
+    first, second, third = simulated(service, rate=50.0, seconds=0.4, rounds=3, warm_up_seconds=0.2)
+    assert first.until == pytest.approx(second.start, abs=1e-3)
+    assert second.until == pytest.approx(third.start, abs=1e-3)
+    assert [one.sent for one in (first, second, third)] == [20, 20, 20]
+    assert len(service.paths) == 10 + 60
+
+
+@pytest.mark.parametrize(("later", "late_ms"), [(500.0, 0), (-0.3, 300)])
+def test_the_first_request_has_the_start_time_also_when_it_is_late(later: float, late_ms: float) -> None:
+    moment = time.time() + later
+    (one,) = simulated(Service(), rate=50.0, seconds=0.2, start_at=moment)
+    assert one.start == pytest.approx(moment, abs=1e-3)
+    assert one.overall.max_ms is not None
+    assert one.overall.max_ms >= late_ms
+
+
+def test_the_first_round_alone_reports_its_progress() -> None:
+    rounds = simulated(Service(), rate=10.0, seconds=3.5, rounds=2, warm_up_seconds=1.0, progress_seconds=1.0)
+    assert [one.complete for one in rounds] == [False, False, False, True, True]
+    one, two, three, whole, _ = rounds
+    assert one.sent < two.sent < three.sent < whole.sent == 35
+    assert one.until - one.start == pytest.approx(1.0, abs=0.11)
+    assert one.arrival_rate == pytest.approx(10)
+    assert one.paths["/50"].p50_ms == pytest.approx(50)
+    assert one.start == whole.start
+    assert Round.parse(one.line()) == one
+
+
+def test_progress_sums_up_a_bounded_number_of_latencies() -> None:
+    rounds = simulated(Service(), path=("/50",), rate=2000.0, seconds=6.0, progress_seconds=5.5)
+    assert [one.complete for one in rounds] == [False, True]
+    assert rounds[0].sent > MOST_SORTED == rounds[0].overall.answered
+    assert rounds[1].overall.answered == 12_000
 
 
 async def test_requests_without_a_good_answer_are_counted_by_kind_and_have_no_latency() -> None:
@@ -106,31 +194,6 @@ async def test_requests_without_a_good_answer_are_counted_by_kind_and_have_no_la
     assert failed.failed == 10
 
 
-async def test_rounds_follow_each_other_without_a_gap_and_come_in_order() -> None:
-    first, second, third = await load_on(answer, rate=50.0, seconds=0.3, rounds=3, warm_up_seconds=0.2)
-    assert first.until == pytest.approx(second.start)
-    assert second.until == pytest.approx(third.start)
-    assert [one.sent for one in (first, second, third)] == [15, 15, 15]
-
-
-async def test_the_warm_up_is_sent_and_not_counted() -> None:
-    seen = 0
-
-    async def count(request: web.Request) -> web.Response:
-        nonlocal seen
-        seen += 1
-        return web.Response()
-
-    (one,) = await load_on(count, rate=50.0, seconds=0.2, warm_up_seconds=0.4)
-    assert (seen, one.sent) == (30, 10)
-
-
-async def test_the_first_request_waits_for_the_moment_asked_for() -> None:
-    moment = time.time() + 0.5
-    (one,) = await load_on(answer, rate=50.0, seconds=0.2, start_at=moment)
-    assert one.start == pytest.approx(moment, abs=0.01)
-
-
 async def test_a_round_reads_back_from_its_line() -> None:
     (one,) = await load_on(answer, rate=50.0, seconds=0.2)
     assert Round.parse(one.line()) == one
@@ -150,18 +213,30 @@ def test_a_plan_has_a_bound_on_requests() -> None:
         Plan(url="http://127.0.0.1:1", rate=1.0, seconds=0.1)
 
 
-async def test_as_a_process_it_writes_one_line_and_ends_by_itself() -> None:
+async def test_a_load_process_waits_for_its_start_time_and_writes_one_line_a_round() -> None:
     app = web.Application()
     app.router.add_get("/{path}", answer)
     async with TestServer(app) as server:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "sidelight.demo.load", "--url", str(server.make_url("")).rstrip("/")),
-            *("--rate", "50", "--seconds", "0.5"),
+            *("--rate", "50", "--seconds", "0.5", "--wait"),
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        output, _ = await asyncio.wait_for(process.communicate(), 20)
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), 60) == READY
+        start = time.time() + 0.1
+        output, _ = await asyncio.wait_for(process.communicate(f"{start:.6f}\n".encode()), 60)
     assert process.returncode == 0
-    assert Round.parse(output).overall.answered == 25
+    one = Round.parse(output)
+    assert one.start == pytest.approx(start, abs=1e-5)
+    assert one.overall.answered == 25
+
+
+def test_a_load_process_without_a_start_time_sends_nothing() -> None:
+    argv = [sys.executable, "-m", "sidelight.demo.load", "--url", "http://127.0.0.1:1", "--wait"]
+    ended = subprocess.run(argv, input="", capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, READY.decode(), "")
 
 
 def test_as_a_process_it_refuses_a_wrong_option_with_a_hint() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
 from pathlib import Path
 
@@ -92,22 +93,52 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_the_table_redrawn_in_place() -> None:
-    terminal = Terminal()
-    screen = Screen(terminal, {"TERM": "xterm"})
+def terminal(columns: int = 80) -> tuple[Terminal, Screen]:
+    stream = Terminal()
+    return stream, Screen(stream, {"TERM": "xterm"}, size=lambda: os.terminal_size((columns, 24)))
+
+
+def test_a_terminal_gets_its_block_redrawn_in_place_below_the_lines() -> None:
+    stream, screen = terminal()
     screen.show("one\ntwo")
     screen.show("three")
-    screen.say("done")
-    screen.show("four")
-    assert terminal.getvalue() == "one\ntwo\n\x1b[2F\x1b[Jthree\ndone\nfour\n"
+    screen.say("line")
+    assert stream.getvalue() == "one\ntwo\n\x1b[2F\x1b[Jthree\n\x1b[1F\x1b[Jline\nthree\n"
 
 
-def test_a_file_gets_plain_lines() -> None:
-    stream = io.StringIO()
-    screen = Screen(stream, {"TERM": "xterm"})
+def test_a_terminal_keeps_a_block_that_is_left() -> None:
+    stream, screen = terminal()
     screen.show("one")
+    screen.leave()
+    screen.say("done")
     screen.show("two")
-    assert stream.getvalue() == "one\ntwo\n"
+    assert stream.getvalue() == "one\ndone\ntwo\n"
+
+
+def test_a_terminal_gets_every_new_block_and_no_block_twice() -> None:
+    stream, screen = terminal()
+    for block in ("one", "one", "two"):
+        screen.show(block, passing=True)
+    assert stream.getvalue() == "one\n\x1b[1F\x1b[Jtwo\n"
+
+
+def test_a_block_wider_than_the_terminal_is_deleted_with_its_wrapped_lines() -> None:
+    stream, screen = terminal(columns=4)
+    screen.show("12345678\n123456789")
+    screen.show("x")
+    assert stream.getvalue().endswith("\x1b[5F\x1b[Jx\n")
+
+
+def test_a_file_gets_plain_lines_and_a_passing_block_every_five_seconds_at_most() -> None:
+    stream, now = io.StringIO(), [100.0]
+    screen = Screen(stream, {"TERM": "xterm"}, clock=lambda: now[0])
+    assert screen.columns is None
+    screen.show("one", passing=True)
+    for now[0], block in [(101.0, "two"), (104.9, "three"), (105.0, "four"), (120.0, "four")]:
+        screen.show(block, passing=True)
+    screen.say("line")
+    screen.show("last")
+    assert stream.getvalue() == "one\nfour\nline\nlast\n"
 
 
 def test_a_browser_is_opened_on_a_desktop_alone_and_unless_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from sidelight.demo.measured import Measured, problems
+from sidelight.demo.command import progress
+from sidelight.demo.measured import Measured, Progress, problems
+from sidelight.demo.settings import Settings
 from sidelight.demo.story import Finding, Verdict, apart, share_error, story, together
 from sidelight.demo.table import table
+from sidelight.demo.versions import VERSIONS
 from tests.demo.measuring import measured
 
 AGREES, PARTLY, DIFFERS, UNCLEAR = Verdict.AGREES, Verdict.PARTLY, Verdict.DIFFERS, Verdict.UNCLEAR
@@ -219,15 +223,42 @@ def test_a_run_proves_nothing_without_samples_or_answers() -> None:
     assert problems(run(aiohttp={"answered": 2999, "errors": {"timeout": 1}})) == []
 
 
-def test_the_table_has_a_line_per_version_and_a_dash_for_what_is_not_known() -> None:
+def test_the_table_has_a_line_per_version_and_a_dash_for_an_unknown_figure() -> None:
     rows = [
         measured("aiohttp", depth=9.04, idle=0.902, cpu=0.063),
         measured("tornado-async", depth=None, idle=None),
     ]
     assert table(rows).splitlines() == [
-        "               arrivals  /50 ms  /50 ms  /125 ms  /125 ms  CPU of    idle  depth  depth",
-        "version           per s     p50     p99      p50      p99  a core   share   mean    p95",
-        "─────────────  ────────  ──────  ──────  ───────  ───────  ──────  ──────  ─────  ─────",
-        "aiohttp           150.0    52.0    53.0     52.0     53.0   6.3 %  90.2 %    9.0     14",
-        "tornado-async     150.0    52.0    53.0     52.0     53.0  10.0 %       -      -      -",
+        "                sent  /50 ms  /50 ms  /125 ms  /125 ms  CPU of    idle  depth  depth",
+        "version        per s     p50     p99      p50      p99  a core   share   mean    p95",
+        "─────────────  ─────  ──────  ──────  ───────  ───────  ──────  ──────  ─────  ─────",
+        "aiohttp        150.0    52.0    53.0     52.0     53.0   6.3 %  90.2 %    9.0     14",
+        "tornado-async  150.0    52.0    53.0     52.0     53.0  10.0 %       -      -      -".replace(
+            " -", " \N{EN DASH}"
+        ),
     ]
+
+
+def test_the_table_fits_into_eighty_columns() -> None:
+    rows = run()
+    wide, narrow = table(rows, 100).splitlines(), table(rows, 80).splitlines()
+    assert wide == table(rows).splitlines()
+    assert max(map(len, narrow)) <= 80 < max(map(len, wide))
+    assert [line.split() for line in narrow[3:]] == [line.split() for line in wide[3:]]
+
+
+def test_progress_shows_figures_as_they_arrive() -> None:
+    settings = Settings(seconds=20.0)
+    aiohttp = measured("aiohttp")
+    load = dataclasses.replace(aiohttp.load, until=aiohttp.load.start + 7.2, complete=False)
+    rows = [Progress(version) for version in VERSIONS]
+    empty = progress(rows, settings, None)
+    assert "The table fills when the services have load." in empty
+    assert empty.count("\N{EN DASH}") == 9 * len(VERSIONS)
+    rows[2] = Progress(rows[2].version, load)
+    loaded = progress(rows, settings, None)
+    assert loaded.splitlines()[1] == "7 of 20 s:"
+    assert "aiohttp             150.0    52.0    53.0     52.0     53.0" in loaded
+    assert loaded.count("\N{EN DASH}") == 9 * 3 + 4
+    rows[2] = Progress(rows[2].version, load, aiohttp.profile)
+    assert progress(rows, settings, None).count("\N{EN DASH}") == 9 * 3
