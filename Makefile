@@ -148,9 +148,16 @@ format: install ## rewrite Python and Rust sources in the house style
 	$(BIN)/ruff format .
 	cd native && cargo fmt
 
+# The environment of `make install` where there is one, else .demo, with what the demo takes and nothing else.
+DEMO := $(if $(wildcard $(VENV)/.native),$(VENV),.demo)
+DEMO_PYTHON = $(if $(filter $(VENV),$(DEMO)),$(BIN),.demo/python/bin)/python
+DEMO_STEPS = $(if $(filter $(VENV),$(DEMO)),"development environment=install",\
+	"Python packages=.demo/.packages" "sampler (Rust)=.demo/.native")
+
 .PHONY: demo
-demo: install ui ## four services, a sidecar on each, a collector and its UI; DEMO_FLAGS="--seconds 20 --no-browser"
-	$(BIN)/sidelight demo $(DEMO_FLAGS)
+demo: $(if $(filter .demo,$(DEMO)),.demo/.tools) ## four services, a sidecar on each, a collector and its UI; DEMO_FLAGS="--seconds 20 --no-browser"
+	@$(PYTHON) -m sidelight.demo.install $(DEMO_STEPS) "web UI (npm)=web/dist/.built"
+	@$(DEMO_PYTHON) -m sidelight.cli demo $(DEMO_FLAGS)
 
 .PHONY: test-services
 test-services: install python3.14 ## real services on every Python, into docs/support.md; SERVICES_FLAGS="--service uWSGI --missing"
@@ -198,7 +205,7 @@ chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, writ
 .PHONY: lock
 lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.txt; LOCK_FLAGS=--upgrade takes new versions
 	$(PIP) install 'uv>=0.9'
-	for extra in dev sidecar collector build; do \
+	for extra in dev sidecar collector demo build; do \
 		constraint=$$([ $$extra = dev ] || echo "--constraint requirements/dev.txt"); \
 		$(BIN)/uv pip compile --quiet pyproject.toml --extra $$extra $$constraint --output-file requirements/$$extra.txt \
 			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package pandas $(LOCK_FLAGS); \
@@ -213,11 +220,40 @@ clean: ## remove what was built; .venv, .tools and node_modules stay
 	rm -rf dist web/dist native/target sidelight/collector/ui .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -not -path './.venv/*' -exec rm -rf {} +
 
-$(VENV)/bin/python:
+define need-python
 	@$(call need,$(PYTHON),install Python 3.11 or later (apt-get install python3))
-	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("make: Python 3.11 or later is needed, not " + sys.version)'
-	$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(call debian,python3-venv); }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("make: Python 3.11 or later is needed, not " + sys.version)'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(call debian,python3-venv); }
+endef
+
+$(VENV)/bin/python:
+	$(need-python)
 	$(PYTHON) -m venv $(VENV)
+
+# Before the steps of the demo, which run side by side: apt works for one at a time, and sudo may ask for a password.
+.demo/.tools:
+	$(need-python)
+	@$(call need,cargo,install Rust 1.88 or later with rustup)
+	@$(call need,npm,install Node 20.19 or later with npm)
+	@$(call debian,gcc libc6-dev)
+	@mkdir -p $(@D) && touch $@
+
+# Modules are compiled as they are imported: of some packages the demo needs one in a hundred.
+.demo/.packages: requirements/demo.txt | .demo/.tools
+	$(PYTHON) -m venv --clear .demo/python
+	.demo/python/bin/python -m pip --disable-pip-version-check install --progress-bar off --no-compile \
+		--require-hashes --no-deps --requirement requirements/demo.txt
+	printf '%s\n' ../../../../.. ../../../../lib > "$$(echo .demo/python/lib/python3*/site-packages)/sidelight.pth"
+	.demo/python/bin/python -c 'import sidelight.collector.main, sidelight.sidecar.main, sidelight.demo.command, tornado.web, uvloop'
+	touch $@
+
+.demo/.native: $(NATIVE_SOURCES) | .demo/.tools
+	cd native && env -u PYO3_PYTHON PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=$(CURDIR)/.demo/build \
+		cargo build --profile demo --locked --lib --features extension-module
+	mkdir -p .demo/lib
+	mv .demo/build/demo/libsidelight_native.so .demo/lib/sidelight_native.abi3.so
+	rm -rf .demo/build
+	touch $@
 
 $(VENV)/.dependencies: requirements/dev.txt | $(VENV)/bin/python
 	@echo "== installing Python packages into $(VENV)"

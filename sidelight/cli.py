@@ -50,7 +50,7 @@ COMMANDS = {
         "sidelight.demo.command",
         "profile four small services and compare them",
         "demo",
-        children_need=("boto3", "pyarrow", "tornado", "uvloop"),
+        children_need=("numpy", "pyarrow", "tornado", "uvloop"),
     ),
 }
 
@@ -74,6 +74,8 @@ def run(argv: list[str]) -> int:
         return 2
     try:
         module = importlib.import_module(COMMANDS[name].module)
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("sidelight."):
             raise

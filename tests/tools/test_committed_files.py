@@ -62,7 +62,7 @@ def test_every_lock_agrees_with_the_lock_that_is_tested(lock):
 
 @pytest.mark.parametrize("extra", ["sidecar", "collector", "demo", "build", "dev"])
 def test_the_lock_satisfies_what_the_package_asks_for(extra):
-    locked = pins(ROOT / "requirements" / f"{extra if extra != 'demo' else 'dev'}.txt")
+    locked = pins(ROOT / "requirements" / f"{extra}.txt")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"][extra]]
     missing = [
