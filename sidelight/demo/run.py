@@ -93,11 +93,15 @@ class Demo:
             self._screen.say(f"{host}:{port} is in use or not ours to take: the collector takes a free port")
             port = 0
         collector = await self._crew.start(self._programs.collector(host, port))
-        started = [(version, await self._crew.start(self._programs.service(version))) for version in VERSIONS]
-        found = await collector.port(self._programs.port_file("collector"), START_SECONDS)
-        self.url = f"http://{reachable(host)}:{found}"
+        services = [await self._crew.start(self._programs.service(version)) for version in VERSIONS]
+        await self._crew.guard(self._ports(reachable(host), collector, services))
+
+    async def _ports(self, host: str, collector: Child, services: Sequence[Child]) -> None:
+        """Wait until collector and services listen."""
+        port = await collector.port(self._programs.port_file("collector"), START_SECONDS)
+        self.url = f"http://{host}:{port}"
         self._screen.say(f"collector   {self.url}   (windows in {self._programs.store})")
-        for version, child in started:
+        for version, child in zip(VERSIONS, services, strict=True):
             port = await child.port(self._programs.port_file(version.name), START_SECONDS)
             self._services.append((child, port))
             self._screen.say(f"service     http://127.0.0.1:{port}   {version.name}, pid {child.process.pid}")
@@ -126,12 +130,16 @@ class Demo:
             await self._crew.start(self._programs.load(version, port))
             for version, (_, port) in zip(VERSIONS, self._services, strict=True)
         ]
-        for load in self._loads:
-            await load.line(START_SECONDS)
+        await self._crew.guard(self._ready())
         start = time.time() + LOAD_START_SECONDS
         for number, load in enumerate(self._loads):
             load.send(f"{start + number / len(VERSIONS) / settings.rate:.6f}")
         self._screen.say(f"load        {settings.rate:g} requests per second on each, /50 and /125 in turn")
+
+    async def _ready(self) -> None:
+        """Wait until every load is ready to start."""
+        for load in self._loads:
+            await load.line(START_SECONDS)
 
     async def measure(self, show: Callable[[Sequence[Progress]], None] | None = None) -> Measurement:
         """Wait for the end of one more round, and for its windows; then ask the collector about it.

@@ -155,15 +155,11 @@ def test_ctrl_c_while_services_start_leaves_nothing_behind(tmp_path: Path) -> No
 
 
 def test_a_child_that_dies_ends_the_demo_and_is_named(tmp_path: Path) -> None:
-    with started(tmp_path, after="sidecars ") as (demo, children):
-        (sidecar,) = [
-            child
-            for child in children
-            if {"sidecar", "aiohttp"} <= set(child.cmdline()) and child.ppid() == demo.pid
-        ]
-        sidecar.kill()
+    with started(tmp_path, after="collector ") as (demo, children):
+        (service,) = [child for child in children if child.cmdline()[1].endswith("aiohttp_uvloop.py")]
+        service.kill()
         assert demo.process.wait(60) == 1
-        assert "error: the sidecar aiohttp was ended by SIGKILL; the last it said:" in demo.said()
+        assert "error: the service aiohttp-uvloop was ended by SIGKILL; the last it said:" in demo.said()
         assert "hint:" in demo.said()
         assert left(children) == []
 
