@@ -38,13 +38,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 ALONE = (
     "tests/demo/test_demo.py",
-    "tests/demo/test_load.py",
-    "tests/demo/test_services.py",
+    "tests/e2e/test_full_path.py::test_the_shares",
     "tests/e2e/test_verdicts.py",
     "tests/harm/",
     "tests/native/test_shares.py",
     "tests/native/test_stacks.py",
     "tests/native/test_windows.py",
+    "tests/services/test_services.py",
     "tests/truth/test_truth.py",
 )
 """Tests that measure time or shares of it: one after another, after all others and after every build."""

@@ -37,21 +37,38 @@ def eventually(what: str, check: Callable[[], T | None], seconds: float = 90.0) 
         time.sleep(0.05)
 
 
-def wait_for_builds() -> None:
-    """Wait while `make test` builds programs beside the tests: it holds a lock for as long as it does."""
+def building() -> bool:
+    """Whether `make test` builds programs beside the tests: it holds a lock for as long as it does."""
     lock = ROOT / ".tools" / "building.lock"
-    if lock.exists():
-        with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+    if not lock.exists():
+        return False
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def wait_for_builds() -> None:
+    """Wait until nothing is built beside the tests."""
+    while building():
+        time.sleep(0.2)
 
 
 def tool(name: str) -> Path:
-    """A program below `.tools/bin`, waited for if it is being built; fails the test when it is missing."""
-    path = ROOT / ".tools" / "bin" / name
-    if not path.exists():
-        wait_for_builds()
-    assert path.exists(), f"{path} is missing: run `make tools` (a failed build is in .tools/building.log)"
-    return path
+    """A program below `.tools/bin`; waits if it is still to be built, and fails the test if it is missing."""
+    return made(f"bin/{name}")
+
+
+def made(pattern: str) -> Path:
+    """The file below `.tools` with this name, for which `tool` says what happens if there is none."""
+    while True:
+        still = building()
+        if found := next((ROOT / ".tools").glob(pattern), None):
+            return found
+        assert still, f".tools/{pattern} is missing: run `make tools` (.tools/building.log tells of a build)"
+        time.sleep(0.2)
 
 
 @dataclass

@@ -12,6 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.running import made, tool
+
 ROOT = Path(__file__).resolve().parents[2]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -93,9 +95,8 @@ def _rendered_kinds() -> set[str]:
 
 def _definitions_of_others() -> dict[str, object]:
     """The schemas of kinds that are not Kubernetes' own, from their definitions, without unknown fields."""
+    made("crds-*")
     folder = ROOT / ".tools" / "crds"
-    if not folder.is_dir():
-        pytest.fail(f"{folder} is missing: run `make tools`", pytrace=False)
     found: dict[str, object] = {}
     for path in folder.glob("*.yaml"):
         definition = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
@@ -126,9 +127,7 @@ def _local(path: Path) -> dict[str, Any]:
 
 
 def _program(name: str) -> Run:
-    path = ROOT / ".tools" / "bin" / name
-    if not path.is_file():
-        pytest.fail(f"{path} is missing: run `make tools`", pytrace=False)
+    path = tool(name)
 
     def run(
         *arguments: object,

@@ -32,7 +32,7 @@ def endpoint(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    binary = running.ROOT / ".tools" / "bin" / "versitygw"
+    binary = running.tool("versitygw")
     keys = ["--access", KEYS["AWS_ACCESS_KEY_ID"], "--secret", KEYS["AWS_SECRET_ACCESS_KEY"]]
     tls = ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))]
     argv = [str(binary), "--port", f"127.0.0.1:{port}", *keys, *tls, "--quiet"]

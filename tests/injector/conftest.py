@@ -7,20 +7,18 @@ import pytest
 import yaml
 
 from sidelight.injector.recipe import Recipe
+from tests.running import tool
 
 ROOT = Path(__file__).resolve().parents[2]
-HELM = ROOT / ".tools" / "bin" / "helm"
 
 
 @pytest.fixture(scope="session")
 def sidecar_json() -> str:
     """The ConfigMap's `sidecar.json`, of a release whose other values are the chart's own."""
-    if not HELM.is_file():
-        pytest.fail(f"{HELM} is missing: run `make tools`", pytrace=False)
     flags = ["--kube-version", "1.34.0", "--namespace", "profiling", "--set", "injector.enabled=true"]
     flags += ["--set", "kubernetes.identity=true", "--set", "sidecar.serviceAccountToken.enabled=true"]
     flags += ["--show-only", "templates/injector-configmap.yaml"]
-    command = [HELM, "template", "sidelight", ROOT / "deploy" / "helm" / "sidelight", *flags]
+    command = [tool("helm"), "template", "sidelight", ROOT / "deploy" / "helm" / "sidelight", *flags]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
     return yaml.safe_load(text)["data"]["sidecar.json"]
 
