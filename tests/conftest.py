@@ -15,6 +15,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -134,6 +135,11 @@ def _starts_processes(item: pytest.Item) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell ignores SIGINT in background jobs, and nohup ignores SIGHUP: programs under test inherit both.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if config.getoption("-m") == "fast":
         sys.addaudithook(_no_process)
 
