@@ -21,6 +21,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -151,6 +152,13 @@ def _no_process(event: str, arguments: tuple[object, ...]) -> None:
     program = arguments[0] if arguments else ""
     if "PYTEST_CURRENT_TEST" in os.environ and program not in QUICK_PROGRAMS:
         pytest.fail(f"this test starts {program or 'a process'}: name it in PROCESSES of tests/conftest.py")
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[None]:
+    """Undo the logging of a program that ran inside the test: its standard error is closed afterwards."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
