@@ -54,6 +54,24 @@ ALONE = (
 PROCESSES = (
     "tests/bench/",
     "tests/cluster/",
+    "tests/collector/test_cluster_client.py",
+    "tests/collector/test_compare.py",
+    "tests/collector/test_deploys_alerts.py",
+    "tests/collector/test_doctor_command.py",
+    "tests/collector/test_engine_failures.py",
+    "tests/collector/test_export.py",
+    "tests/collector/test_exports.py",
+    "tests/collector/test_ingest_process.py",
+    "tests/collector/test_kernel.py",
+    "tests/collector/test_prometheus_requests.py",
+    "tests/collector/test_store_directory.py",
+    "tests/collector/test_store_disk.py",
+    "tests/collector/test_workers.py",
+    "tests/compare/test_ci_docs.py",
+    "tests/compare/test_compare_collector.py",
+    "tests/compare/test_files.py",
+    "tests/compare/test_speedscope.py",
+    "tests/compare/test_waiting.py",
     "tests/demo/",
     "tests/deploy/",
     "tests/e2e/",
@@ -61,12 +79,22 @@ PROCESSES = (
     "tests/local/",
     "tests/native/",
     "tests/pictures/",
+    "tests/sidecar/test_cgroup.py",
+    "tests/sidecar/test_following.py",
+    "tests/sidecar/test_guard.py",
+    "tests/sidecar/test_heap.py",
+    "tests/sidecar/test_in_container.py",
+    "tests/sidecar/test_orders.py",
+    "tests/sidecar/test_procfs.py",
+    "tests/sidecar/test_sampling.py",
+    "tests/stacks/test_pprof.py",
     "tests/truth/",
+    "tests/verdicts/test_loops.py",
     "tests/web/",
 )
 """Folders and files of tests that start processes, as do tests with one of the fixtures below."""
 
-PROCESS_FIXTURES = {"clickhouse", "s3_server", "start", "start_sidecar"}
+PROCESS_FIXTURES = {"clickhouse", "s3_server", "sidecar_json", "start", "start_sidecar"}
 
 QUICK_PROGRAMS = ("cargo", "git", "make")
 """Programs that a test of the tier `fast` may ask about this checkout."""
