@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_capture_and_keeps_what_was_sampled(served: Collector, tmp
 
 def test_on_a_terminal_one_line_is_written_over(served: Collector) -> None:
     leader, follower = pty.openpty()
-    argv = sidelight("capture", "--collector", served.url, "--seconds", "1", "--json", "shares")
+    argv = sidelight("capture", "--collector", served.url, "--seconds", "5", "--json", "shares")
     with subprocess.Popen(argv, stderr=follower, stdout=subprocess.PIPE) as command:
         os.close(follower)
         said = b""
