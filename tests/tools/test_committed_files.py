@@ -45,6 +45,11 @@ def test_no_committed_text_names_a_package_registrys_host():
     assert found == []
 
 
+def test_no_committed_link_leads_out_of_the_checkout():
+    links = [path for path in committed() if path.is_symlink()]
+    assert [path.name for path in links if not path.resolve().is_relative_to(ROOT)] == []
+
+
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
 def test_a_lock_pins_every_package_by_hash_and_names_no_address(lock):
     text = lock.read_text(encoding="utf-8")
