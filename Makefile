@@ -235,7 +235,7 @@ $(VENV)/bin/python:
 	$(need-python)
 	@$(call need,cargo,install Rust 1.88 or later with rustup)
 	@$(call need,npm,install Node 20.19 or later with npm)
-	@$(call debian,gcc libc6-dev)
+	@$(call debian,$(DEBIAN_COMPILER))
 	@mkdir -p $(@D) && touch $@
 
 # Modules are compiled as they are imported: of some packages the demo needs one in a hundred.

@@ -62,12 +62,12 @@ def tool(name: str) -> Path:
 
 
 def made(pattern: str) -> Path:
-    """The file below `.tools` with this name, for which `tool` says what happens if there is none."""
+    """The first file below `.tools` that matches; waits while `make test` builds, else fails without one."""
     while True:
         still = building()
         if found := next((ROOT / ".tools").glob(pattern), None):
             return found
-        assert still, f".tools/{pattern} is missing: run `make tools` (.tools/building.log tells of a build)"
+        assert still, f".tools/{pattern} is missing: run `make tools`"
         time.sleep(0.2)
 
 

@@ -144,7 +144,7 @@ class Demo:
     async def measure(self, show: Callable[[Sequence[Progress]], None] | None = None) -> Measurement:
         """Wait for the end of one more round, and for its windows; then ask the collector about it.
 
-        `show` receives the progress of the first round, the only one that the loads tell of.
+        `show` receives the progress of the first round, the only one whose progress the loads report.
         """
         return await self._crew.guard(self._measure(show))
 

@@ -302,7 +302,7 @@ class Desk:
             self._learn(capture)
 
     async def _confirm(self, agent: Agent, known: set[str]) -> float:
-        """Read the captures anew that a sidecar is about to be told to begin; the moment it is told.
+        """Read the captures again that this poll would hand out; returns the time of that, in Unix seconds.
 
         Another collector may have stopped or deleted one, and said so to whoever asked for it.
         """
