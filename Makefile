@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 PYTHON ?= python3
-JOBS ?= 3
+JOBS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .tools/bin
@@ -83,14 +83,14 @@ python3.14: ## a Python 3.14 beside pyenv's, from a later Debian's packages (Deb
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS)
 
 .PHONY: test-fast
-test-fast: prepare ## the tests that start no process: pure code and fakes (3 min), the UI's logic included
+test-fast: prepare ## the tests that start no process: pure code and fakes (2 min), the UI's logic included
 	npm --prefix web test
 	$(PYTEST) -m fast $(PYTEST_FLAGS)
 
 # What has to be built is built beside the tests that do not need it. Whoever holds .tools/building.lock builds.
 BUILD ?= tools
 .PHONY: test
-test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest (JOBS=3 at a time)
+test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest (JOBS=4 at a time)
 	@mkdir -p .tools; exec 7>.tools/building.lock; flock 7; \
 	nice $(SUBMAKE) $(BUILD) >.tools/building.log 2>&1 & building=$$!; exec 7>&-; \
 	trap 'kill $$building 2>/dev/null || true' EXIT; set -x; \

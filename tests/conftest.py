@@ -96,6 +96,21 @@ PROCESSES = (
 
 PROCESS_FIXTURES = {"clickhouse", "s3_server", "sidecar_json", "start", "start_sidecar"}
 
+HEAVY = (
+    "tests/collector/test_api_caching.py::test_whatever_happens_in_the_store",
+    "tests/collector/test_compaction.py::test_two_at_once",
+    "tests/collector/test_compaction.py::test_whatever_goes_wrong_at_any_step",
+    "tests/collector/test_doctor_repair.py::test_a_repair_that_dies_at_any_step",
+    "tests/collector/test_doctor_repair.py::test_what_is_mended",
+    "tests/collector/test_lease.py::test_a_store_that_fails",
+    "tests/collector/test_loop.py::test_the_largest_",
+    "tests/collector/test_query_blocks.py::test_no_answer_changes",
+    "tests/collector/test_query_heatmap.py::test_a_window_is_in_the_hour",
+    "tests/collector/test_store_faults.py",
+    "tests/collector/test_store_segments.py::test_a_segment_of_more_stacks",
+)
+"""Tests that start no process and take five seconds of CPU and more: the tier `fast` goes without them."""
+
 QUICK_PROGRAMS = ("cargo", "git", "make")
 """Programs that a test of the tier `fast` may ask about this checkout."""
 
@@ -143,7 +158,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     workers are left with; among these, what needs programs that may still be built comes later.
     """
     for item in items:
-        if not item.get_closest_marker("long") and not _starts_processes(item):
+        if not (item.get_closest_marker("long") or item.nodeid.startswith(HEAVY) or _starts_processes(item)):
             item.add_marker(pytest.mark.fast)
     items.sort(
         key=lambda item: (
