@@ -1,10 +1,10 @@
 """Whether verdicts keep what they promise, on services that are made up and on recordings of real ones.
 
-    python -m bench.verdicts [--quick] [--only rates|alike|known|power|looks|families|real|days|cost ...]
+    python -m bench.verdicts [--quick] [--only rates|equal-load|power|looks|families|real|cost ...]
         [--page docs/verdicts.md]
 
-Seeded: the same tables each time, but for the CPU. All of it takes an hour and a half of one core, `--quick`
-eight minutes, with fewer trials (a share of 5 % of 1,000 is known to 1.4 points either way, of 100 to 4.4).
+Seeded: the same tables each time, but for the CPU. `--quick` has fewer trials: a share of 5 % of 1,000 is
+known to 1.4 points either way, of 100 to 4.4.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.verdicts import cost, days, page, rates, real, trees
+from bench.verdicts import cost, page, rates, real, trees
 from bench.verdicts.page import Table
 
 PARTS: dict[str, Callable[[int], Sequence[Table]]] = {
     "rates": lambda trials: [rates.equal(4 * trials)],
-    "alike": lambda trials: [rates.equal_alike(2 * trials)],
-    "known": lambda trials: [rates.equal_known(trials)],
+    "equal-load": lambda trials: [rates.equal_load(2 * trials)],
     "power": lambda trials: [rates.planted(trials)],
     "looks": lambda trials: [rates.looks(trials // 2)],
     "families": lambda trials: [trees.discoveries(trials // 5)],
     "real": lambda trials: real.recorded(trials),
-    "days": lambda trials: [days.recorded(trials), days.together(), days.repeated(trials)],
     "cost": lambda trials: [cost.cost(9)],
 }
 

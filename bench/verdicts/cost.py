@@ -12,7 +12,6 @@ from bench.verdicts.page import Table
 from sidelight.verdicts.bootstrap import rounds, seed_of
 from sidelight.verdicts.cells import Side, design
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
-from sidelight.verdicts.history import MOST, History
 from sidelight.verdicts.spread import effects
 
 LIMIT_MS = 300.0
@@ -33,8 +32,6 @@ def cost(repeats: int) -> Table:
     level[0] = 0
     plan = design(side, side, a.sum(0), b.sum(0), same_time=True)
     p = effects(plan, a, b, *counts).p
-    sides = np.array([float(MOST)]), np.array([MOST + 24.0])
-    past = History(np.exp(luck.normal(0, 0.1, MOST)), np.arange(float(MOST)), sides, 24.0)
 
     def drawn() -> None:
         drawing = rounds(plan, seed=seed_of(a[0], b[0]))
@@ -47,7 +44,6 @@ def cost(repeats: int) -> Table:
 
     parts: dict[str, Callable[[], object]] = {
         "design": lambda: design(side, side, a.sum(0), b.sum(0), same_time=True),
-        f"{MOST} ranges before, by samples and by the clock": lambda: [past.foretold(0.05) for _ in range(2)],
         f"self and total of {FUNCTIONS:,} functions, with q": families,
         f"effects of {STACKS:,} call paths": lambda: effects(plan, a, b, *counts),
         "which call paths changed": lambda: tree_rejections(level, p),

@@ -34,14 +34,6 @@ WORLDS: Sequence[tuple[str, World]] = (
     ("each pod's own load, slow", World(own=0.3, own_windows=10.0)),
     ("day swings by 60 %", World(day=0.6)),
 )
-LOADS: Sequence[tuple[str, World]] = (
-    ("load resembles itself for 1 minute", World(load_windows=1.0)),
-    ("5 minutes", World()),
-    ("10 minutes (0.9 from window to window)", World(load_windows=9.5)),
-    ("20 minutes, a third of the range", World(load_windows=20.0)),
-    ("60 minutes, as long as the range", World(load_windows=60.0)),
-    ("10 minutes, day swings by 60 %", World(load_windows=10.0, day=0.6)),
-)
 STEADY: Sequence[tuple[str, World]] = (
     ("no load but each pod's own", World(load=0.0)),
     ("differs by 5 % from minute to minute", World(load=0.05, load_windows=0.0)),
@@ -49,12 +41,6 @@ STEADY: Sequence[tuple[str, World]] = (
     ("differs by 20 %, the same pods", World(load=0.2, load_windows=0.0, same_pods=True)),
     ("differs by 20 % and resembles itself for a minute", World(load=0.2, load_windows=1.0)),
 )
-KNOWN: Sequence[tuple[str, World]] = (
-    ("24 hours", World(together="apart", history=24)),
-    ("72 hours", World(together="same hours", history=72)),
-    ("one of 5 of 336 hours", World(together="a week apart", history=336, every=5)),
-)
-"""How many hours before A are known."""
 PODS = ((2, 2), (3, 3), (4, 4), (4, 1), (10, 2), (10, 10), (40, 40))
 
 
@@ -62,8 +48,7 @@ def found(world: World, trials: int, seed: int = 1) -> Found:
     luck = np.random.default_rng(seed)
     seen = np.empty((trials, 4))
     for trial in range(trials):
-        a, b, before = draw(world, luck)
-        _, one = compared(a, b, **world.how, before=before)
+        _, one = compared(*draw(world, luck), **world.how)
         held = one.relative_low[0] <= world.change <= one.relative_high[0]
         seen[trial] = one.p[0] <= 0.05, held, one.detectable[0], one.relative[0]
     changed, held, _, _ = seen.mean(0)
@@ -82,31 +67,15 @@ def equal(trials: int) -> Table:
     return Table("Equal sides at the same time (a canary), an hour", ["pods", "", *_HEAD], rows)
 
 
-def equal_alike(trials: int) -> Table:
-    """A/A one after the other, of which is said that load was alike, and it was."""
+def equal_load(trials: int) -> Table:
+    """A/A one after the other, with equal load, which is assumed."""
     rows = []
     for what, world in STEADY:
         for pods in (2, 4, 10):
-            own = replace(world, pods_a=pods, pods_b=pods, together="apart", alike=True)
+            own = replace(world, pods_a=pods, pods_b=pods, concurrent=False)
             rows.append([f"{pods} and {pods}", what, *_cells(found(own, trials))])
-    title = "Equal sides of an hour, one after the other, whose load is said to be alike and is"
+    title = "Equal sides of an hour, one after the other, with equal load, which is assumed"
     return Table(title, ["pods", "", *_HEAD], rows)
-
-
-def equal_known(trials: int) -> Table:
-    """A/A at different times of which it is known what came before."""
-    rows = []
-    for told, known in KNOWN:
-        for what, world in LOADS:
-            for pods in (2, 10):
-                own = replace(known, load_windows=world.load_windows, day=world.day, pods_a=pods, pods_b=pods)
-                few = trials // 2 if known.every > 1 else trials
-                rows.append([known.together, told, f"{pods} and {pods}", what, *_cells(found(own, few))])
-    return Table(
-        "Equal sides of an hour at different times, of which it is known what came before",
-        ["", "known", "pods", "", *_HEAD],
-        rows,
-    )
 
 
 def planted(trials: int) -> Table:
@@ -118,9 +87,7 @@ def planted(trials: int) -> Table:
             got = found(replace(world, change=part * aim), trials, seed=2)
             rows.append(
                 [
-                    world.together
-                    + (f", {world.history} hours known" if world.history else "")
-                    + (", load alike" if world.alike else ""),
+                    "concurrent" if world.concurrent else "one after the other, equal load assumed",
                     f"{world.pods_a} and {world.pods_b}",
                     share(aim),
                     f"{part} times: {share(part * aim)}",
@@ -137,9 +104,7 @@ _PLANTED = (
     World(pods_a=10, pods_b=10),
     World(pods_a=2, pods_b=2),
     World(pods_a=10, pods_b=2, pod_spread=0.1),
-    World(together="apart", load=0.05, load_windows=0.0, alike=True),
-    World(together="apart", pods_a=10, pods_b=10, history=24),
-    World(together="same hours", pods_a=10, pods_b=10, history=72),
+    World(concurrent=False, load=0.05, load_windows=0.0),
 )
 
 
@@ -151,7 +116,7 @@ def looks(trials: int) -> Table:
         luck = np.random.default_rng(3)
         any_plain = any_spent = 0
         for _ in range(trials):
-            a, b, _ = draw(world, luck)
+            a, b = draw(world, luck)
             parts = [(a.until(6 * look), b.until(6 * look)) for look in range(1, 11)]
             found_at = [compared(*part, **world.how, look=look) for look, part in enumerate(parts, 1)]
             any_plain += any(one.p[0] <= 0.05 for _, one in found_at)

@@ -5,8 +5,7 @@ window and node, how many samples ended there. So rates of functions, depths and
 it, in whatever parts of the pods and of the time an experiment deals out.
 
 `python -m bench.verdicts.record` makes one; `load` reads it. What is in git was recorded with `--load 0.35`,
-on two cores that did nothing else and were half idle, and in `days` with `--seconds 3375 --pods 12 --load 0.2
---without-stacks`, when they were idle for two thirds of the time; those named -2 with `--seed 1` as well.
+on two cores that did nothing else and were half idle.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from sidelight.stacks.frames import without_line
 from sidelight.stacks.window import Window
 
 RECORDED: Final = Path(__file__).parent / "recorded"
-DAYS: Final = RECORDED / "days"
-"""Longer ones, without stacks."""
 SECOND_NS: Final = 10**9
 
 F64 = npt.NDArray[np.float64]

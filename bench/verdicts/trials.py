@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.verdicts.cells import BLOCKS, Design, Load, Side, design
-from sidelight.verdicts.history import History
 from sidelight.verdicts.moderation import Usual
-from sidelight.verdicts.slowness import DAY
 from sidelight.verdicts.spread import Effects, effects
 
 F64 = NDArray[np.float64]
@@ -54,15 +52,12 @@ def compared(
     b: Windows,
     *,
     same_time: bool = False,
-    other_days: bool = False,
     same_pods: bool = False,
     look: int = 0,
-    day: float = DAY,
-    before: History | None = None,
     load: Load = Load.UNKNOWN,
 ) -> tuple[Design, Effects]:
     """The effects of all quantities of two sides, each for itself."""
-    plan, of_a, of_b = _planned(a, b, same_time, other_days, same_pods, look, day, before, load)
+    plan, of_a, of_b = _planned(a, b, same_time, same_pods, look, load)
     return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
 
 
@@ -72,12 +67,9 @@ def families(
     functions: int,
     *,
     same_time: bool = False,
-    other_days: bool = False,
-    day: float = DAY,
-    before: History | None = None,
 ) -> tuple[F64, F64, F64]:
     """The p of self and total of so many functions, which follow the whole, and of call paths, the rest."""
-    plan, of_a, of_b = _planned(a, b, same_time, other_days, False, 0, day, before)
+    plan, of_a, of_b = _planned(a, b, same_time, False, 0)
     count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
 
     def judged(start: int, end: int | None, usual: Usual | None = None) -> Effects:
@@ -93,11 +85,8 @@ def _planned(
     a: Windows,
     b: Windows,
     same_time: bool,
-    other_days: bool,
     same_pods: bool,
     look: int,
-    day: float,
-    before: History | None = None,
     load: Load = Load.UNKNOWN,
 ) -> tuple[Design, F64, F64]:
     of_a, of_b = cells(a.samples), cells(b.samples)
@@ -107,11 +96,8 @@ def _planned(
         of_a[0],
         of_b[0],
         same_time=same_time,
-        other_days=other_days,
         same_pods=same_pods,
         look=look,
-        day=day,
-        before=before,
         load=load,
     )
     return plan, of_a, of_b

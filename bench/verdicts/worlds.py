@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypedDict
+from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.trials import Windows
 from sidelight.verdicts.cells import Load
-from sidelight.verdicts.history import History
 
 F64 = NDArray[np.float64]
 
 MINUTES_OF_DAY: Final = 1440
-Together = Literal["same time", "apart", "same hours", "a week apart"]
-"""Both at once (a canary), one after the other, or at the same hours of two days, or of two weeks."""
 
 
 class How(TypedDict):
     """What a comparison is told of its sides, as `compared` takes it."""
 
     same_time: bool
-    other_days: bool
     same_pods: bool
     load: Load
 
@@ -34,15 +30,14 @@ class World:
 
     `load` is shared by all pods and resembles itself for `load_windows`; `own` is each pod's, for
     `own_windows`. `day` is how far the day swings load. In a share `bursts` of its windows a pod takes three
-    times what it else does. `samples` is how many a window of a pod has on average. `history`: of so many
-    ranges of A's pods before A the rates are known, or of one of `every` so many. `alike`: load is said to be
-    alike.
+    times what it else does. `samples` is how many a window of a pod has on average. Sides that
+    are not `concurrent` follow each other, and equal load is assumed.
     """
 
     pods_a: int = 4
     pods_b: int = 4
     windows: int = 60
-    together: Together = "same time"
+    concurrent: bool = True
     same_pods: bool = False
     pod_spread: float = 0.03
     load: float = 0.2
@@ -53,59 +48,36 @@ class World:
     bursts: float = 0.0
     samples: float = 300.0
     change: float = 0.0
-    history: int = 0
-    every: int = 1
-    alike: bool = False
-
-    @property
-    def between(self) -> int:
-        """So many windows after A began B began."""
-        apart = {"apart": self.windows, "same hours": MINUTES_OF_DAY, "a week apart": 7 * MINUTES_OF_DAY}
-        return apart.get(self.together, 0)
 
     @property
     def how(self) -> How:
         """What a comparison is told of it."""
         return {
-            "same_time": self.together != "apart",
-            "other_days": self.together in ("same hours", "a week apart"),
+            "same_time": self.concurrent,
             "same_pods": self.same_pods,
-            "load": Load.ALIKE if self.alike else Load.UNKNOWN,
+            "load": Load.UNKNOWN if self.concurrent else Load.ASSUMED_EQUAL,
         }
 
 
-def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows, History | None]:
-    """Both sides, of one quantity, and what came before; B's changed as the world says."""
-    *sides, earlier = (luck.poisson(world.samples * factor).astype(float) for factor in means(world, luck))
-    a, b = (Windows(np.full(side.shape, 60.0), side[None]) for side in sides)
-    if not world.history:
-        return a, b, None
-    rates = earlier.reshape(world.pods_a, world.history, world.windows).sum((0, 2))
-    starts = np.arange(world.history) - float(world.history)
-    at = np.zeros(1), np.array([world.between / world.windows])
-    latest = slice(None, None, -world.every)
-    return a, b, History(rates[latest], starts[latest], at, MINUTES_OF_DAY / world.windows)
+def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows]:
+    """Both sides, of one quantity; B's changed as the world says."""
+    a, b = (luck.poisson(world.samples * factor).astype(float) for factor in means(world, luck))
+    return Windows(np.full(a.shape, 60.0), a[None]), Windows(np.full(b.shape, 60.0), b[None])
 
 
-def means(world: World, luck: np.random.Generator) -> tuple[F64, F64, F64]:
-    """By how much each pod and window of A, of B and of what came before A takes more than the average one:
-    (P, N) each."""
-    count, before = world.windows, world.history * world.windows
-    line = slow(luck, (1, before + count + world.between), world.load_windows)[0]
-    load = np.stack([line[at : at + count] for at in (before, before + world.between)])
-    hours = luck.uniform(0, 2 * np.pi) + np.arange(before + count) * (2 * np.pi / MINUTES_OF_DAY)
-    later = hours[before:] + world.between * (2 * np.pi / MINUTES_OF_DAY)
-    load = load * world.load + np.log1p(world.day * np.sin([hours[before:], later]))
+def means(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
+    """By how much each pod and window of A and of B takes more than the average one: (P, N) each."""
+    count, between = world.windows, 0 if world.concurrent else world.windows
+    line = slow(luck, (1, count + between), world.load_windows)[0]
+    load = np.stack([line[:count], line[between : between + count]])
+    hours = luck.uniform(0, 2 * np.pi) + np.arange(count) * (2 * np.pi / MINUTES_OF_DAY)
+    later = hours + between * (2 * np.pi / MINUTES_OF_DAY)
+    load = load * world.load + np.log1p(world.day * np.sin([hours, later]))
     spread = luck.normal(0, world.pod_spread, world.pods_a)
-    sides = []
-    for side, (pods, factor) in enumerate(((world.pods_a, 1.0), (world.pods_b, 1 + world.change))):
-        if side and not world.same_pods:
-            spread = luck.normal(0, world.pod_spread, pods)
-        sides.append(factor * _pods(world, luck, spread, load[side]))
-        if not side and before:
-            earlier = line[:before] * world.load + np.log1p(world.day * np.sin(hours[:before]))
-            known = _pods(world, luck, spread, earlier)
-    return sides[0], sides[1], known if before else np.zeros((world.pods_a, 0))
+    a = _pods(world, luck, spread, load[0])
+    if not world.same_pods:
+        spread = luck.normal(0, world.pod_spread, world.pods_b)
+    return a, (1 + world.change) * _pods(world, luck, spread, load[1])
 
 
 def _pods(world: World, luck: np.random.Generator, spread: F64, load: F64) -> F64:

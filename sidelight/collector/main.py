@@ -486,7 +486,6 @@ def query_limits(settings: Settings) -> QueryLimits:
         max_rows=settings.max_rows,
         max_cells=settings.max_cells,
         max_verdict_rows=settings.max_verdict_rows,
-        max_verdict_ranges=settings.max_verdict_ranges,
         max_verdict_tests=settings.max_verdict_tests,
         max_export_frames=settings.max_export_frames,
     )

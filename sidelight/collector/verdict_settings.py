@@ -28,13 +28,6 @@ class VerdictSettings(DeploySettings):
         read=whole,
         metavar="COUNT",
     )
-    max_verdict_ranges: int = setting(
-        72,
-        "most ranges before the sides that a comparison at different times learns from; 0 for none",
-        read=whole,
-        metavar="COUNT",
-    )
-
     prometheus_url: str | None = setting(
         None,
         "a Prometheus that tells how many requests services serve: comparisons are per request then",

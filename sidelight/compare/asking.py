@@ -52,7 +52,7 @@ def parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
         "coverage": _decimal(settings.coverage),
         "look": number(settings.look),
         "limit": str(MOST_FUNCTIONS),
-        "load": settings.load if settings.load != "before" else "",
+        "load": "equal" if settings.assume_equal_load else "",
         "baseline_requests": _decimal(settings.baseline_requests),
         "comparison_requests": _decimal(settings.comparison_requests),
     }

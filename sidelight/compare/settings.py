@@ -86,11 +86,9 @@ class CompareSettings:
     baseline_until: str = setting("", "end of A alone", metavar="TIME", also=("--a-until",))
     comparison_from: str = setting("", "first moment of B alone", metavar="TIME", also=("--b-from",))
     comparison_until: str = setting("", "end of B alone", metavar="TIME", also=("--b-until",))
-    load: str = setting(
-        "before",
-        "how it is known what load does to sides at different times: before (by the ranges before them), or "
-        "alike (both were asked the same, as in a load test)",
-        read=one_of("before", "alike"),
+    assume_equal_load: bool = setting(
+        default=False,
+        help="compare sides at different times as if they had the same load, as in a load test",
     )
     baseline_requests: float | None = setting(
         None,
@@ -180,10 +178,10 @@ class CompareSettings:
                     f"--{flag} is for a collector's windows, not for two files",
                     hint="Give one selector, or no --" + flag,
                 )
-        if self.load != "before":
+        if self.assume_equal_load:
             raise BadSetting(
-                "--load is for a collector's windows, not for two files",
-                hint="What is said of files is about these samples, whatever the load was.",
+                "--assume-equal-load is for a collector's windows, not for two files",
+                hint="Leave it out: two files are compared by their samples, whatever the load was.",
             )
         if bool(self.baseline_seconds) != bool(self.comparison_seconds):
             raise BadSetting(

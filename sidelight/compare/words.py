@@ -11,7 +11,6 @@ from sidelight.stacks.about import moment, plural
 from sidelight.stacks.changes import percent, short, signed
 from sidelight.stacks.frames import Frame
 from sidelight.verdicts.conditions import State
-from sidelight.verdicts.words import LEAST_LOAD
 
 MOST_PARTS: Final = 5
 LAST_FRAMES: Final = 3
@@ -30,7 +29,7 @@ _DIRECTIONS: Final = {
     "gone": "gone in B",
 }
 _BY_SAMPLES: Final = "by samples"
-_LOADS: Final = {"alike": "load said to be alike", "unknown": "what load does is not known"}
+_LOADS: Final = {"assumed_equal": "equal load assumed", "unknown": "unknown load"}
 _MEASURED: Final = {"clock": "the whole by the kernel's clock"}
 _SEVERITIES: Final = {"warn": "warning", "refuse": "not comparable"}
 
@@ -175,10 +174,6 @@ def method(verdict: Verdict) -> str:
         parts.append("the same pods on both sides")
     if told.get("load") in _LOADS:
         parts.append(_LOADS[told["load"]])
-    if earlier := told.get("earlier"):
-        by = float(told.get("expected") or 1) - 1
-        expected = f", by which B's time takes {signed(_percent(by), by)}" if abs(by) >= LEAST_LOAD else ""
-        parts.append(f"load as it differed between the {earlier:,} ranges before{expected}")
     if told.get("bootstrap") and told.get("rounds"):
         parts.append(f"{told['rounds']:,} bootstrap rounds over {told['bootstrap']}")
     if scatter := [value for value in told.get("over_dispersion") or () if value is not None]:

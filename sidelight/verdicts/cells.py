@@ -8,7 +8,7 @@ compared, its seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.history import History
 from sidelight.verdicts.slowness import DAY, Passing, passing
 
 F64 = NDArray[np.float64]
@@ -31,23 +30,18 @@ ROOM: Final = 0.8
 """What is tested for itself spends this part of its level. How often few pods differ by luck depends on which
 pods they are: by recordings (`bench/verdicts`) false changes lie up to a quarter above what is spent."""
 
-FOLLOWS: Final = 0.5
-"""What is done for each request follows load, and what is done once a minute does not. Of a function it is
-not known: one that does not follow at all lies two standard errors off what is expected."""
-
 
 class Load(StrEnum):
     """How it is known how far load alone makes two sides differ.
 
-    `SHARED`: both had it at the same time. `FORETOLD`: ranges that came before tell. `ALIKE`: who asks says
-    that both were asked the same, and what passes within the sides is luck that forgets fast. `COURSE`: what
-    is compared is no time, and changes slowly as its own course within the sides shows. `UNKNOWN`: nothing
-    tells, so that nothing is said of a difference.
+    `CONCURRENT`: both had it at the same time. `ASSUMED_EQUAL`: the caller says that both had the same, and
+    what passes within the sides is luck that forgets fast. `COURSE`: what is compared is no time, and changes
+    slowly as its own course within the sides shows. `UNKNOWN`: nothing tells, so that nothing is said of a
+    difference.
     """
 
-    SHARED = "shared"
-    FORETOLD = "foretold"
-    ALIKE = "alike"
+    CONCURRENT = "concurrent"
+    ASSUMED_EQUAL = "assumed_equal"
     COURSE = "course"
     UNKNOWN = "unknown"
 
@@ -86,9 +80,8 @@ class Design:
     with `other_days`, were the same hours of other days, whose loads resemble each other and are not the
     same. `same_pods`: a row of A and the same of B are the same pods. `passing`: how the passing of time is
     judged, for each side, or once for their difference where columns are paired. `alpha`: the level that is
-    spent at this look. `detect`: the relative change one wants to see. `before`: the ranges that came before,
-    where they told how far such sides lie apart. `part`: a part of the stacks is compared, and `passing` is
-    of all of them. `load`: how it is known what load does.
+    spent at this look. `detect`: the relative change one wants to see. `load`: how it is known what load
+    does.
     """
 
     a: Side
@@ -99,25 +92,12 @@ class Design:
     passing: Passing
     alpha: float
     detect: float
-    before: History | None = None
-    part: bool = False
     load: Load = Load.UNKNOWN
 
     @property
     def tested(self) -> float:
         """At which level a single quantity is tested, so that `alpha` is kept whichever pods there are."""
         return ROOM * self.alpha
-
-    @property
-    def expected(self) -> float:
-        """So many times what A took is what B is expected to take by load alone: 1 where nothing tells."""
-        return self.passing.known.expected if self.passing.known else 1.0
-
-    @property
-    def following(self) -> float:
-        """The variance of how far a part of the stacks follows the load of all, relative to the square of its
-        rate."""
-        return (FOLLOWS * float(np.log(self.expected))) ** 2
 
     @property
     def frequencies(self) -> int:
@@ -138,14 +118,11 @@ def design(
     look: int = 0,
     detect: float = 0.05,
     day: float = DAY,
-    before: History | None = None,
-    part: bool = False,
     load: Load = Load.UNKNOWN,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly what
-    is compared changes, and the ranges that came `before` do where there are enough. Days last `day` seconds.
-    `part`: what is compared is a part of that whole. `load`: how it is known what load does where sides are
-    not of the same time and nothing before them tells.
+    is compared changes. Days last `day` seconds. `load`: how it is known what load does where sides are not
+    of the same time.
 
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
@@ -165,16 +142,10 @@ def design(
     level = spent(alpha, look)
     seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
     apart = not same_time or other_days
-    known = before if apart and load is not Load.ALIKE and before is not None and before.tells else None
-    fast = load is Load.ALIKE
-    found = passing(series, seconds, ROOM * level, None if same_time else day, known, fast=fast)
-    if found.known is not None:
-        # what passes in each pod by itself is among it, and is counted where it is seen
-        own = sum(_own(side, cells) for side, cells in zip((a, b), rows, strict=True))
-        found = replace(found, known=replace(found.known, variance=max(found.known.variance - own, 0.0)))
-    told = known if found.known else None
-    by = Load.FORETOLD if told else load if apart else Load.SHARED
-    return Design(a, b, same_time, other_days, same_pods, found, level, detect, told, part, by)
+    fast = load is Load.ASSUMED_EQUAL
+    found = passing(series, seconds, ROOM * level, None if same_time else day, fast=fast)
+    by = load if apart else Load.CONCURRENT
+    return Design(a, b, same_time, other_days, same_pods, found, level, detect, by)
 
 
 def spent(alpha: float, look: int) -> float:
@@ -193,16 +164,6 @@ def residuals(side: Side, cells: F64) -> F64:
         return np.zeros_like(side.watched)
     relative: F64 = cells / seconds - side.watched / whole
     return relative
-
-
-def _own(side: Side, cells: F64) -> float:
-    """The relative variance of what passes in rows by themselves, beside what passes in all."""
-    shares = side.watched.sum(1) / (side.whole or 1.0)
-    freedom = side.rows - 1
-    beside = cells - shares[:, None] * cells.sum(0)
-    beside = beside - beside.mean(1, keepdims=True)
-    blocks = cells.shape[1]
-    return float((beside**2).sum()) * (freedom + 1) / freedom * blocks / (blocks - 1) if freedom else 0.0
 
 
 def row_of(namespace: str, pod: str, rows: int = ROWS) -> int:

@@ -6,8 +6,7 @@ that warns says what else could explain it. What is not told is `unknown`, and n
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -26,18 +25,8 @@ LOAD_SHARE: Final = 0.2
 """By so much of the smaller the load of sides may differ without a word."""
 NEEDED: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a type reads too low."""
-DAY_SECONDS: Final = 86_400
-WEEK_DAYS: Final = 7
 SATURDAY: Final = 5
-BEFORE_HINT: Final = (
-    "Compare both versions while both run. Or let more come before: eight ranges as long as the sides, as "
-    "far back as these lie apart (shorter sides need less). If both were asked the same, say so: load=alike."
-)
-BEFORE_HINT_PER_REQUEST: Final = (
-    "Compare both versions while both run. Or let a Prometheus tell the requests of these and of eight "
-    "ranges before (--prometheus-requests): numbers that are given have no past. Or say that both were asked "
-    "the same: load=alike."
-)
+TIME_HINT: Final = "Compare the versions while both run. If both had the same load, pass load=equal."
 FALLBACKS: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks are no match for those of the others."""
 
@@ -102,8 +91,7 @@ class Taken:
 class Terms:
     """What is compared: the type, how columns belong together (`time`, `hours` or nothing), and how.
 
-    `earlier`: how many ranges before tell how far load makes ranges differ. `load_alike`: who asks says that
-    both sides were asked the same.
+    `assume_equal_load`: the caller says that both sides had the same load.
     """
 
     kind: ProfileType
@@ -114,8 +102,7 @@ class Terms:
     least_coverage: float = LEAST_COVERAGE
     trouble: str = ""
     """Why request counts that were to be had were not."""
-    earlier: int = 0
-    load_alike: bool = False
+    assume_equal_load: bool = False
 
 
 def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
@@ -144,7 +131,6 @@ def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
         _load(a, b, terms),
         _contention(a, b),
         _time(a, b, terms),
-        _before(a, b, terms),
     ]
 
 
@@ -341,40 +327,10 @@ def _time(a: Taken, b: Taken, terms: Terms) -> Check:
         return _untold("time", "" if not a.windows else "told", "" if not b.windows else "told")
     if terms.paired == "time":
         return _alike("time", "both sides were watched at the same time")
-    if terms.load_alike:
-        text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC), and load was said to be alike"
-        return _alike("time", text)
-    if _kinds_of_days(a) != _kinds_of_days(b):
-        text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC): load of working days is not that of weekends"
-        return _differs("time", text, "Compare days of the same kind, or both versions while both run.")
-    if terms.paired == "hours":
-        return _alike("time", "the same hours of other days")
-    if _hours(a) == _hours(b):
-        return _alike("time", f"both between {_clock(a)} UTC")
-    text = f"A was watched {_clock(a)}, B {_clock(b)} (UTC): load changes by the hour of the day"
-    hint = "Compare the same hours of two days, or both versions while both run."
-    return _differs("time", text, hint)
-
-
-def _before(a: Taken, b: Taken, terms: Terms) -> Check:
-    """Whether anything tells how far load alone makes two such ranges differ."""
-    name = "before"
-    if terms.paired == "time":
-        return _alike(name, "not asked for: both sides had their load at the same time")
-    if terms.load_alike:
-        return _alike(name, "not asked for: load was said to be alike")
-    if terms.earlier:
-        told = f"{plural(terms.earlier, 'range')} before tell how far load makes such sides differ"
-        return _alike(name, told)
-    text = (
-        "nothing tells how far requests of such times differ by themselves"
-        if terms.per_request
-        else "nothing tells how far load alone makes such ranges differ"
-    )
-    if not a.windows or not b.windows:
-        return _unknown(name, text)
-    hint = BEFORE_HINT_PER_REQUEST if terms.per_request else BEFORE_HINT
-    return _unknown(name, f"{text}, so no change is told", hint, Severity.WARN)
+    ranges = f"A was watched {_clock(a)}, B {_clock(b)} (UTC)"
+    if terms.assume_equal_load:
+        return _alike("time", f"{ranges}; their load is assumed to be equal")
+    return _differs("time", f"{ranges}: their load may differ, so no change is reported", TIME_HINT)
 
 
 def _near(a: float, b: float) -> bool:
@@ -394,22 +350,6 @@ def _hertz(periods_us: Sequence[float]) -> str:
 
 def _moments(side: Taken) -> Iterator[datetime]:
     return (datetime.fromtimestamp(at, UTC) for at in (side.first, side.last))
-
-
-def _each(side: Taken, of: Callable[[datetime], object]) -> tuple[object, ...]:
-    return tuple(map(of, _moments(side)))
-
-
-def _hours(side: Taken) -> tuple[object, ...]:
-    """The hours of the day that a side lies in; a day and more has all of them."""
-    return () if side.last - side.first >= DAY_SECONDS else _each(side, lambda at: at.hour)
-
-
-def _kinds_of_days(side: Taken) -> frozenset[bool]:
-    """Whether a side lies on weekends, on working days or on both."""
-    first = int(side.first // DAY_SECONDS)
-    days = range(first, max(math.ceil(side.last / DAY_SECONDS), first + 1))[:WEEK_DAYS]
-    return frozenset(is_weekend(day * DAY_SECONDS) for day in days)
 
 
 def is_weekend(unix: float) -> bool:

@@ -91,7 +91,7 @@ def per_sample(of: Design, a: F64, b: F64, whole_a: F64, whole_b: F64) -> Design
     What was watched are samples, and how slowly time passes is measured on what is compared itself.
     """
     one, two = replace(of.a, watched=a), replace(of.b, watched=b)
-    load = Load.ALIKE if of.load is Load.ALIKE else Load.COURSE
+    load = Load.ASSUMED_EQUAL if of.load is Load.ASSUMED_EQUAL else Load.COURSE
     made = design(
         one,
         two,

@@ -38,7 +38,7 @@ class More:
 
 
 def more(found: Effects, design: Design, index: int = 0) -> More | None:
-    """What is lacking, `None` where nothing is, or where what came before is. Minutes are in all, of each
+    """What is lacking, `None` where nothing is. Minutes are in all, of each
     side; time shrinks what does not last."""
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])

@@ -10,10 +10,6 @@ degrees of freedom (Smyth, Statistical Applications in Genetics and Molecular Bi
 - Functions that scatter together say the same thing many times. How many say something of their own is in
   the directions that their errors have (the participation ratio): no more is learned than from so many.
 - What scatters more than is usual keeps its own variance.
-- Sides at different times had different load, and other requests too: what came before tells how far the
-  whole lies apart by itself, and not how far one function lies from another. That the functions tell each
-  other: their ratios scatter around a common one, by more than what is seen within the sides. By how much is
-  weighed by its likelihood, with one function in ten taken to have changed.
 """
 
 from __future__ import annotations
@@ -28,16 +24,6 @@ F64 = NDArray[np.float64]
 
 FEWEST: Final = 10
 """So many functions (and samples of each) at least tell what is usual."""
-APARTS: Final = np.geomspace(0.01, 40.0, 40)
-"""How far functions may lie apart from each other by themselves, as a variance in parts of what the whole
-has: by far more, where rates are per request, as other requests differ more than all of them do."""
-_RARER: Final = 0.465
-"""How much rarer it is taken to be that they lie so far apart: by this power of it."""
-APART: Final = float((APARTS ** (1 - _RARER)).sum() / (APARTS**-_RARER).sum())
-"""That of what has nothing of its kind beside it."""
-_CHANGED: Final = 0.1
-_FARTHER: Final = 25.0
-"""What changed lies anywhere: by a Cauchy distribution of this scale, squared."""
 _HALVES: Final = np.geomspace(0.05, 1000, 200)
 _STEPS: Final = 40
 
@@ -45,12 +31,10 @@ _STEPS: Final = 40
 @dataclass(frozen=True, slots=True)
 class Usual:
     """How functions usually scatter: `part` of their rate's square beside counting noise, as if that had been
-    seen with `gained` degrees of freedom. At different times they lie `apart` by themselves, as a variance in
-    parts of what the whole has."""
+    seen with `gained` degrees of freedom."""
 
     part: float = 0.0
     gained: float = 0.0
-    apart: float = APART
 
     def moderated(self, variance: F64, df: F64, counting: F64, rate: F64) -> F64:
         """The variances of K quantities of so many degrees each, (K,), drawn to what is usual, and never
@@ -84,36 +68,6 @@ def learned(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> Us
         gained, spare = _prior(apart, unknown, independent)
         low, high = (tried, high) if spare > 0 else (low, tried)
     return Usual(float(np.exp(high)), min(gained, (independent - 1) * float(np.median(df[told]))))
-
-
-def apart(logs: F64, variance: F64, whole: float, errors: F64) -> float:
-    """How far K functions lie apart by themselves, whose ratios of both sides have these logarithms, known to
-    so much variance each, (K,): a variance in parts of that which the `whole` has. `errors` as in `learned`.
-
-    Normal with a part that is Cauchy's, for what changed; the mean over `APARTS` by restricted likelihood.
-    """
-    if not len(logs) or whole <= 0:
-        return APART
-    spread = variance + whole * APARTS[:, None]
-    middle = _medians(logs, 1 / spread)
-    square = (logs - middle[:, None]) ** 2 / spread
-    one = (1 - _CHANGED) * np.exp(-square / 2)
-    other = _CHANGED * (2 / np.pi / _FARTHER) ** 0.5 / (1 + square / _FARTHER)
-    likely = np.log(np.maximum(one + other, 1e-300)) - np.log(spread) / 2
-    # what is said twice is heard once; and the middle is not known
-    heard = float(np.clip(distinct(errors), 1.0, len(logs))) / len(logs)
-    rarer = _RARER * np.log(APARTS)
-    whole_likely = heard * likely.sum(1) - 0.5 * np.log(heard * (1 / spread).sum(1)) - rarer
-    weighed = np.exp(whole_likely - whole_likely.max())
-    return float(weighed @ APARTS / weighed.sum())
-
-
-def _medians(values: F64, weights: F64) -> F64:
-    """The weighted medians of values (K,) by each of G rows of weights, (G, K)."""
-    order = np.argsort(values)
-    below = weights[:, order].cumsum(1)
-    found: F64 = values[order][(below < below[:, -1:] / 2).sum(1)]
-    return found
 
 
 def distinct(errors: F64) -> float:

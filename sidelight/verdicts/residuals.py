@@ -28,7 +28,7 @@ class Residuals:
     `series` (K, q) is what all rows add in each wave, `squares` (K, q) what rows beside it do, squared.
     `weight` (q,) makes variances of squares of waves. `between` (K,) is the variance between rows with
     `freedom` degrees, `shares` (P,) what part of all was watched in each row, `concentration` how unequally
-    rows were watched: one over their number where all were alike. `first`: of side A.
+    rows were watched: one over their number where all were alike.
     """
 
     whole: float
@@ -41,7 +41,6 @@ class Residuals:
     between: F64
     freedom: int
     shares: F64
-    first: bool
 
     @property
     def concentration(self) -> float:
@@ -90,7 +89,6 @@ def residuals(design: Design, which: int, cells: F64) -> Residuals:
         between_rows(row, freedom),
         freedom,
         shares,
-        not which,
     )
 
 

@@ -15,9 +15,8 @@ Every correlation time from a tenth of a block to three times the range, with ev
 weighed by how likely it makes the first projections (their scale integrated out, as in Müller and Watson),
 and the interval is the one of that mixture of Student's t.
 
-Of time this is a guess that no two ranges can check, so it is not made: `history` has measured it from what
-came before, and the projections only say how much of it each quantity has. What is no time (how deep stacks
-are, who of its callbacks holds a loop) has nothing but its own course, and is judged by it.
+Of time at different hours this is a guess that no two ranges can check, so it is not used there. What is no
+time (how deep stacks are, who of its callbacks holds a loop) has its own course alone, and is judged by it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.history import LEAST_OF_DAY, SHORTER, TWICE_DAILY, History, averaged
 from sidelight.verdicts.student import mixed, quantile
 
 F64 = NDArray[np.float64]
@@ -41,25 +39,17 @@ _TIMES: Final = 16
 _LONGEST: Final = 3.0
 _DAILY: Final = np.array([0.0, 0.5, 0.8, 0.95])
 """What part of the variance of load may be the day's."""
+SHORTER: Final = 0.3
+"""Slow load is taken to be a little rarer than fast: by this power of its correlation time."""
+TWICE_DAILY: Final = 0.1
+"""What part of the day comes twice a day: there is a noon, or two shifts."""
+LEAST_OF_DAY: Final = 0.9
+"""What is shorter than this part of a day shows no more of it than load that changes slowly would."""
+_ITSELF: Final = 1e-9
+"""Nearer than this a block is the same one."""
 _AGAIN: Final = 0.7
 """A mixture's tails say less of how its interval scatters than a Student's t would: so many of its degrees.
 By simulation (`bench/verdicts`): with it what is called detectable is found in four of five comparisons."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What ranges that came before say of load that all pods had.
-
-    `variance` of the difference of both sides, relative to their rate squared, with `df` degrees of freedom;
-    and what the weights make of each series itself, which is `seen` of the whole: a quantity that shows more
-    within the sides than the whole does has that more. `expected`: so many times A's rate B is expected to
-    have by load alone.
-    """
-
-    variance: float
-    df: float
-    seen: tuple[float, ...]
-    expected: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +60,13 @@ class Passing:
     `weights` (count,): the variance is the sum of the squares of the projections times these. With as many
     degrees of freedom it has the interval of the mixture. `doubt`: in what part of these degrees it would be
     as large again, as the correlation time is not known. `correlation` is the time in seconds over which load
-    resembles itself, as far as can be seen. `known` is what came before, where that tells the variance.
+    resembles itself, as far as can be seen.
     """
 
     waves: tuple[F64, ...]
     weights: tuple[F64, ...]
     doubt: float
     correlation: float
-    known: Known | None = None
 
 
 def cosines(blocks: int, count: int) -> F64:
@@ -95,14 +84,12 @@ def passing(
     seconds: Sequence[float],
     alpha: float,
     day: float | None = DAY,
-    before: History | None = None,
     *,
     fast: bool = False,
 ) -> Passing:
     """Weights for series (T,) of what each block adds to the error of a mean, blocks being so many seconds
-    long; `day` is how long a day is, None where it has cancelled. What came `before` the sides tells how far
-    such means lie apart, where it is given. `fast`: it is known that nothing resembles itself for longer than
-    a block.
+    long; `day` is how long a day is, None where it has cancelled. `fast`: it is known that nothing resembles
+    itself for longer than a block.
 
     They share their correlation time and how much of them is the day's, and not their scale. A series of one
     block says nothing: no weights.
@@ -126,12 +113,8 @@ def passing(
         for wave, each in zip(waves, seconds, strict=True)
     ]
     plain = [float((one @ wave) ** 2 @ weight) for one, (wave, weight) in zip(series, turned, strict=True)]
-    stretch, doubt, known = 1.0, 1.0, None
-    if before is not None:
-        told = before.foretold(alpha)
-        variance = (told.half / float(quantile(1 - alpha / 2, told.df))) ** 2
-        known = Known(variance, told.df, tuple(plain), float(np.exp(told.log)))
-    elif sum(plain):
+    stretch, doubt = 1.0, 1.0
+    if sum(plain):
         half, df = mixed(weighed, np.sum(variances, axis=0), _freedom(variances, counts), alpha)
         freedom = float(_freedom(plain, counts))
         stretch = (half / float(quantile(1 - alpha / 2, freedom))) ** 2 / sum(plain)
@@ -141,7 +124,6 @@ def passing(
         tuple(weight * stretch for _, weight in turned),
         doubt,
         float(middle),
-        known,
     )
 
 
@@ -171,6 +153,17 @@ class Load:
         """
         slow, daily = self.parts(len(waves))
         return waves.T @ (slow + daily) @ waves, slow.sum((1, 2)) + 2 * daily.sum((1, 2))
+
+
+def averaged(lag: F64, times: F64) -> F64:
+    """The covariance of load of variance 1 that forgets exponentially in so many `times` a stretch, averaged
+    over each of two stretches whose beginnings are so far apart: 0, or 1 and more."""
+    rate = 1 / times
+    forgets = -np.expm1(-rate)
+    same = 2 * (rate - forgets) / rate**2
+    apart = np.exp(-np.maximum(lag - 1, 0.0) * rate) * (forgets / rate) ** 2
+    found: F64 = np.where(lag < _ITSELF, same, apart)
+    return found
 
 
 def _weighed(

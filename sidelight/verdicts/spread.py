@@ -22,7 +22,7 @@ A rate is R = ΣX/ΣW, seconds over what was watched. To first order its error i
 
 Degrees of freedom are Satterthwaite's. The interval of the relative change is Fieller's (1954), which holds 0
 exactly where the test of the difference does not reject; it has no upper end where A's own rate is not known
-to differ from 0. Where what came before is known, ratios are compared on a logarithmic scale instead.
+to differ from 0.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sidelight.stacks.changes import Direction
 from sidelight.verdicts.absence import absent, at_most
 from sidelight.verdicts.cells import ROOM, Design, Load, Side
-from sidelight.verdicts.moderation import Usual, apart, learned
+from sidelight.verdicts.moderation import Usual, learned
 from sidelight.verdicts.residuals import Residuals, between_rows, of_mean, paired_squares, residuals
 from sidelight.verdicts.student import MOST_DF, POWER, power_needs, quantile, two_sided
 
@@ -61,7 +61,6 @@ class Effects:
     """What differs, one of each for K quantities; every array has shape (K,).
 
     `a`, `b`, `delta`, `low`, `high` are rates (seconds per pod-second or request), variances their squares.
-    A's is `expected` times what was measured, as load at B's time makes it where what came before tells that.
     `needed`: so many standard errors large a change must be to be found with a chance of 80 %. `relative` is
     B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an end is not
     bounded. All ends are NaN, and p is 1, where nothing tells what load does. `detectable` is what is needed
@@ -90,7 +89,6 @@ class Effects:
     counting_a: F64
     counting_b: F64
     usual: Usual = ALONE
-    expected: float = 1.0
 
 
 def effects(
@@ -109,27 +107,18 @@ def effects(
 
     Infinitely many samples mean that no counting noise is to be minded. Every quantity is tested for itself:
     for a `family` see `discovery` and `judged`. Those that are `akin`, as functions are, tell each other how
-    they scatter (`moderation`); `usual` is what others told. Where what came before is known, load moves a
-    whole family at once, so that it has the room that one has.
+    they scatter (`moderation`); `usual` is what others told.
     """
-    if design.expected != 1:
-        a = a * design.expected
     one, two = residuals(design, 0, a), residuals(design, 1, b)
     counting_a = _counting(one, two, samples_a, samples_b)
     counting_b = _counting(two, one, samples_b, samples_a)
     several = akin or family
-    room = 1.0 if several and design.passing.known is None else ROOM
+    room = 1.0 if several else ROOM
     alone_a, alone_b, both = _spread(design, one, two, pooled=several)
     floor = counting_a + counting_b
     mean = (one.rate + two.rate) / 2
-    known, ways = design.passing.known, _directions(design, one, two) if akin else None
-    if known and (several or design.part):
-        if ways is not None:
-            usual = replace(usual, apart=_apart(both, one, two, floor, known.variance, ways))
-        more = design.following + usual.apart * known.variance
-        both = replace(both, variance=both.variance + more * _square(one, two))
-    if ways is not None:
-        usual = replace(learned(both.variance, both.df, floor, mean, ways), apart=usual.apart)
+    if akin:
+        usual = learned(both.variance, both.df, floor, mean, _directions(design, one, two))
     both = both.moderated(usual, floor, mean)
     level = 1 - room * design.alpha / 2
     least, surest = quantile(level, both.df), quantile(level, MOST_DF)
@@ -156,10 +145,8 @@ def effects(
         one.rate, two.rate, delta, variance, df, needed, delta - half, delta + half,
         relative, ratio_low - 1, ratio_high - 1, p, detectable, (),
         np.minimum(both.lasting, variance), np.maximum(alone_a, counting_a),
-        np.maximum(alone_b, counting_b), counting_a, counting_b, usual, design.expected,
+        np.maximum(alone_b, counting_b), counting_a, counting_b, usual,
     )  # fmt: skip
-    if known:
-        found = _by_ratio(found, half, part, room)
     found = _one_sided(found, design, (a, b), (samples_a, samples_b))
     if design.load is Load.UNKNOWN:
         found = _untold(found)
@@ -172,39 +159,6 @@ def _untold(found: Effects) -> Effects:
     return replace(
         found, p=np.ones_like(none), low=none, high=none, relative_low=none, relative_high=none,
         detectable=np.full_like(none, np.inf),
-    )  # fmt: skip
-
-
-def _apart(both: _Spread, a: Residuals, b: Residuals, floor: F64, whole: float, ways: F64) -> float:
-    """How far functions lie apart by themselves, beside what is known of the whole."""
-    at = np.flatnonzero((a.rate > 0) & (b.rate > 0))
-    scale = both.part[at] / a.rate[at] ** 2 + (1 - both.part[at]) / b.rate[at] ** 2
-    own = np.maximum(both.variance[at] * scale - whole, floor[at] * scale)
-    return apart(np.log(b.rate[at] / a.rate[at]), own, whole, ways[at])
-
-
-def _by_ratio(found: Effects, half: F64, part: F64, room: float) -> Effects:
-    """The same on a logarithmic scale, on which load was foretold, where both sides have some.
-
-    Half an interval and the variance are those of the difference, of which A has a part. That times are
-    three times as busy, or a third, is equally far from nothing there.
-    """
-    at = np.flatnonzero((found.a > 0) & (found.b > 0))
-    a, b = found.a[at], found.b[at]
-    scale = np.sqrt(part[at] / a**2 + (1 - part[at]) / b**2)
-    log, error, wide = np.log(b / a), np.sqrt(found.variance[at]) * scale, half[at] * scale
-    least, most = np.exp(log - wide), np.exp(log + wide)
-    p, low, high, detectable = (one.copy() for one in (found.p, found.low, found.high, found.detectable))
-    relative_low, relative_high = found.relative_low.copy(), found.relative_high.copy()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p[at] = np.minimum(two_sided(log / error, found.df[at]) / room, 1.0)
-    relative_low[at], relative_high[at] = least - 1, most - 1
-    # B is what was measured, and A what load makes of it
-    low[at], high[at] = b - b / least, b - b / most
-    detectable[at] = np.exp(found.needed[at] * error) - 1
-    return replace(
-        found, p=p, low=low, high=high, relative_low=relative_low, relative_high=relative_high,
-        detectable=detectable,
     )  # fmt: skip
 
 
@@ -306,24 +260,21 @@ def _spread(design: Design, a: Residuals, b: Residuals, *, pooled: bool) -> tupl
     if design.same_time:
         squares = [_borrowed(a, squares[0], b, squares[1]), _borrowed(b, squares[1], a, squares[0])]
     inside = [_plain(design.a, squares[0]), _plain(design.b, squares[1])]
-    shared = [
-        _shared(design, one.series, one, of, one.rate, one.rate**2 / 2)
-        for one, of in zip(sides, squares, strict=True)
-    ]
+    shared = [_shared(design, one.series, one, of) for one, of in zip(sides, squares, strict=True)]
     for_good, passes, freedom = _lasting(a, b, inside, pooled=pooled)
     lasting = [for_good * one.part for one in sides]
     mine = [last + own * passes for last, own in zip(lasting, inside, strict=True)]
     alone = [own + time for own, time in zip(mine, shared, strict=True)]
-    known, none = design.passing.known, np.zeros(len(for_good))
+    none = np.zeros(len(for_good))
     # what is shared by both sides and cancels is neither's: the rest tells whose the variance is
-    part = _part(*(mine if design.same_time and known is None else alone))
+    part = _part(*(mine if design.same_time else alone))
     lasts, variance = lasting[0] + lasting[1], mine[0] + mine[1]
     if design.same_pods:
         variance, lasts, freedom = _same_pods(design, a, b, inside, pooled=pooled)
     if design.same_time:
         shared = [_difference(design, a, b, squares)]
     times = zip((b, a), reversed(shared), strict=False)
-    unsure = sum((time**2 / (known.df if known else one.cosines) for one, time in times), none)
+    unsure = sum((time**2 / one.cosines for one, time in times), none)
     pods, variance = variance**2 / freedom, variance + sum(shared, none)
     df, doubted = _df(variance, pods + unsure), _df(variance, pods + unsure / design.passing.doubt)
     return alone[0], alone[1], _Spread(variance, df, doubted, lasts, part)
@@ -351,12 +302,7 @@ def _difference(design: Design, a: Residuals, b: Residuals, squares: Sequence[F6
     else:
         joint = squares[0] * like_a[:, None] ** 2 + squares[1] * like_b[:, None] ** 2
     series = b.series * like_b[:, None] - a.series * like_a[:, None]
-    return _shared(design, series, b, joint, (a.rate + b.rate) / 2, _square(a, b))
-
-
-def _square(a: Residuals, b: Residuals) -> F64:
-    """The square of a rate that is as far from both."""
-    return (a.rate**2 + b.rate**2) / 2
+    return _shared(design, series, b, joint)
 
 
 def _plain(side: Side, squares: F64) -> F64:
@@ -378,18 +324,14 @@ def _borrowed(own: Residuals, squares: F64, other: Residuals, others: F64) -> F6
     return others * scale[:, None]
 
 
-def _shared(design: Design, series: F64, one: Residuals, squares: F64, rate: F64, known_of: F64) -> F64:
+def _shared(design: Design, series: F64, one: Residuals, squares: F64) -> F64:
     """The variance of what passes in all rows at once: what the rows by themselves do not account for.
 
     Load that both sides had at once has cancelled. So where twice what the rows account for is not exceeded
-    (which they do by luck in one of twenty), there is taken to be none. Where what came before tells how
-    load varies, it is that part of the square `known_of`, beside what is seen of more than the whole has.
+    (which they do by luck in one of twenty), there is taken to be none.
     """
-    seen, known = series**2, design.passing.known
+    seen = series**2
     shared: F64 = (seen - squares) @ one.weight
-    if known is not None:
-        of_whole = known.seen[0 if one.first else -1]
-        return known_of * known.variance + np.maximum(shared - rate**2 * of_whole, 0.0)
     if design.same_time and not design.other_days:
         return np.where(seen.sum(1) > ALIKE * squares.sum(1), np.maximum(shared, 0.0), 0.0)
     return np.maximum(shared, 0.0)

@@ -57,37 +57,24 @@ def quantile(p: float, df: ArrayLike) -> F64:
     return found
 
 
-def mixed(
-    weighed: F64, variance: F64, df: F64, alpha: float, middle: F64 | float = 0.0
-) -> tuple[float, float]:
-    """What is exceeded with probability `alpha`, of either sign, by a mixture of Student's t, (G,), each
-    around its `middle`.
+def mixed(weighed: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
+    """What is exceeded with probability `alpha`, of either sign, by a mixture of Student's t, (G,).
 
     And the degrees of freedom of the one whose tails go on as far from there to a hundredth of `alpha`.
     """
     levels = alpha, alpha / _FARTHER
     some = weighed > _UNHEARD * levels[1] / len(weighed)
     weighed, df, scale = weighed[some], df[some], np.sqrt(variance[some])
-    off = np.broadcast_to(middle, some.shape)[some]
     at = np.geomspace(
         (quantile(1 - levels[0] / 2, df) * scale).min(),
-        (quantile(1 - levels[1] / 2, df) * scale + np.abs(off)).max(),
+        (quantile(1 - levels[1] / 2, df) * scale).max(),
         48,
     )
-    if off.any():
-        beyond = sum(above((at[:, None] + side * off) / scale, df) for side in (-1, 1)) @ weighed
-    else:
-        beyond = two_sided(at[:, None] / scale, df) @ weighed
+    beyond = two_sided(at[:, None] / scale, df) @ weighed
     near, far = np.exp(np.interp(np.log(levels), np.log(beyond[::-1]), np.log(at[::-1])))
     ratios = quantile(1 - levels[1] / 2, _FREEDOMS) / quantile(1 - levels[0] / 2, _FREEDOMS)
     freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_FREEDOMS))))
     return float(near), freedom
-
-
-def above(t: ArrayLike, df: ArrayLike) -> F64:
-    """The probability of a value above `t`."""
-    half = two_sided(t, df) / 2
-    return np.where(np.asarray(t, float) > 0, half, 1 - half)
 
 
 def power_needs(level: float, df: F64, doubted: F64) -> F64:

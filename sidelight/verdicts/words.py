@@ -18,14 +18,12 @@ WHAT: Final = {
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
 _UNTOLD: Final = "Not enough data to tell whether"
-_BY_THEMSELVES: Final = {
-    POD_SECOND: "load alone makes such times differ",
-    REQUEST: "requests of such times differ by themselves",
+_OTHERWISE: Final = {
+    POD_SECOND: "they ran at different times, and their load may differ",
+    REQUEST: "they ran at different times, and their requests may differ",
 }
 LONG_DAYS: Final = 30
 """Where it takes longer nobody wants to know how long."""
-LEAST_LOAD: Final = 0.005
-"""Where load is expected to do less nobody wants to know."""
 HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 1440
 
@@ -34,9 +32,8 @@ DAY_MINUTES: Final = 1440
 class Said:
     """What the sentence is made of: rates, the relative change with its interval, what would have shown.
 
-    `relative` and its ends are NaN where A is 0, infinite where they have no bound. `expected`: so many times
-    what A took is `a`, as load alone is expected to make it at B's time. `load_known`: something tells how
-    far load alone makes sides differ.
+    `relative` and its ends are NaN where A is 0, infinite where they have no bound. `load_known`: something
+    tells how far load alone makes sides differ.
     """
 
     a: float
@@ -49,7 +46,6 @@ class Said:
     samples: int
     level: float = 0.95
     unit: str = POD_SECOND
-    expected: float = 1.0
     load_known: bool = True
 
 
@@ -90,17 +86,14 @@ def sentence(
         return f"Neither side took any {what}."
     numbers = f"{short(said.a)} → {short(said.b)} seconds per {said.unit}"
     if not said.load_known and not (lack and lack.brief):
-        apart = f"they ran at different times, and nothing tells yet how far {_BY_THEMSELVES[said.unit]}"
-        return f"{_UNTOLD} {what} changed ({numbers}): {apart}."
+        return f"{_UNTOLD} {what} changed ({numbers}): {_OTHERWISE[said.unit]}."
     if said.direction is Direction.NEW:
         return f"B takes {what}, and A took none ({numbers})."
     if said.direction is Direction.GONE:
         return f"B takes no {what}, and A took some ({numbers})."
-    by_load = _by_load(said)
-    numbers += by_load
     if said.direction in (Direction.MORE, Direction.LESS):
-        by, than = percent(abs(said.relative)), "A would have then" if by_load else "A"
-        return f"B takes {by} {said.direction} {what} than {than} ({_interval(said)}; {numbers})."
+        by = percent(abs(said.relative))
+        return f"B takes {by} {said.direction} {what} than A ({_interval(said)}; {numbers})."
     if said.direction is Direction.SAME:
         shown = f"a change of {_about(said.detectable)} would have shown"
         return f"No detectable change in {what} ({_interval(said)}; {numbers}): {shown}."
@@ -109,15 +102,6 @@ def sentence(
     interval = f"{_interval(said)}; " if said.load_known else ""
     untold = f"{_UNTOLD} {what} changed ({interval}{numbers})"
     return untold + _lacking(said, lack)
-
-
-def _by_load(said: Said) -> str:
-    """What A took, where its rate is that of B's time."""
-    by = said.expected - 1
-    if abs(by) < LEAST_LOAD:
-        return ""
-    way = Direction.MORE if by > 0 else Direction.LESS
-    return f"; A took {short(said.a / said.expected)}, and B's time takes {percent(abs(by))} {way} by itself"
 
 
 def _interval(said: Said) -> str:

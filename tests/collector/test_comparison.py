@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sidelight.collector.query.limits import QueryLimits
 from sidelight.collector.query.picking import ALL, Pick
 from sidelight.collector.query.sides import Wanted
+from sidelight.collector.query.told import Verdict
 from sidelight.collector.query.verdict import verdict
+from sidelight.collector.query.windows import Question
 from sidelight.collector.store.memory import MemoryStore
+from sidelight.collector.store.objects import ObjectStore
 from sidelight.verdicts.conditions import parse
 from tests.collector.asking import get, refused, serving
 from tests.collector.comparison_data import (
@@ -407,10 +411,53 @@ async def test_requests_of_one_side_alone_are_no_rates_and_said_to_be_missing() 
         assert "comparison_requests is not given" in load["text"]
 
 
-async def test_load_is_said_to_be_alike_by_a_word() -> None:
+def apart(store: ObjectStore, sides: list[Question], **wanted: Any) -> Verdict:
+    """The verdict on two sides at different times."""
+    ask = Wanted(**wanted)
+    return asked(store, lambda reading: verdict(reading, sides, CPU, pick=ALL, wanted=ask, most=50_000))[
+        "verdict"
+    ]
+
+
+def test_sides_of_different_times_report_no_change_however_large() -> None:
+    rng = random.Random(4)
+    store = stored([*shop("1", rng, thread="main"), *shop("2", rng, busy=3.0, at=3600, thread="main")])
+    sides = [question('{version="1"}'), question('{version="2"}', start=3600, end=7200)]
+    found = apart(store, sides, conditions=(parse("cpu>+5%"),))
+    rate = found["rate"]
+    assert found["method"]["load"] == "unknown"
+    assert (found["direction"], rate["direction"]) == ("unclear", "unclear")
+    assert rate["relative"] == pytest.approx(2, rel=0.1)
+    assert rate["relative_low"] is rate["relative_high"] is rate["low"] is rate["high"] is None
+    assert rate["detectable"] is None
+    assert set(functions(found).values()) == {"unclear"}
+    assert found["idle"]["direction"] == found["roles"][0]["idle"]["direction"] == "unclear"
+    assert found["explanation"]["paths"] == []
+    assert [one["state"] for one in found["conditions"]] == ["unclear"]
+    assert found["more"] is None
+    assert found["sentence"].endswith("they ran at different times, and their load may differ.")
+    assert found["depth"]["mean"]["low"] is not None, "depth is no time"
+    time = next(one for one in found["checks"] if one["name"] == "time")
+    assert (time["severity"], time["reason"]) == ("warn", "time_differs")
+    assert "load=equal" in time["hint"]
+
+
+def test_sides_of_different_times_report_changes_if_equal_load_is_assumed() -> None:
+    rng = random.Random(5)
+    store = stored([*shop("1", rng), *shop("2", rng, busy=1.15, at=3600)])
+    sides = [question('{version="1"}'), question('{version="2"}', start=3600, end=7200)]
+    found = apart(store, sides, assume_equal_load=True)
+    assert (found["direction"], found["method"]["load"]) == ("more", "assumed_equal")
+    assert found["rate"]["relative_low"] < 0.15 < found["rate"]["relative_high"]
+    assert functions(found)["render"] == "more"
+    time = next(one for one in found["checks"] if one["name"] == "time")
+    assert time["severity"] == "ok"
+
+
+async def test_a_parameter_assumes_equal_load() -> None:
     halves = {"baseline_until": str(START_NS // 10**9 + 900), "comparison_from": str(START_NS // 10**9 + 900)}
     async with serving(two()) as client:
-        for load, known in (("", "unknown"), ("before", "unknown"), ("alike", "alike")):
+        for load, known in (("", "unknown"), ("unknown", "unknown"), ("equal", "assumed_equal")):
             given = {**ASKED, **halves, **({"load": load} if load else {})}
             for path in ("verdict", "compare"):
                 assert (await get(client, path, **given))["verdict"]["method"]["load"] == known
@@ -427,9 +474,6 @@ async def test_no_more_is_tested_than_the_limit_allows() -> None:
         assert found["functions_in_all"] == 5
     with pytest.raises(ValueError, match="max_verdict_rows must be at least 1"):
         QueryLimits(max_verdict_rows=0)
-    with pytest.raises(ValueError, match="max_verdict_ranges must not be negative"):
-        QueryLimits(max_verdict_ranges=-1)
-    assert QueryLimits(max_verdict_ranges=0).max_verdict_ranges == 0
 
 
 async def test_equal_questions_have_equal_answers() -> None:

@@ -324,23 +324,11 @@ def test_else_the_same_hours_of_the_nearest_day_of_the_same_kind_are() -> None:
     assert found[:2] == ("hours", monday + 60 - 3 * DAY)  # Friday
 
 
-@pytest.mark.parametrize(("offset", "way"), [(1260, "hours"), (1259, "before")])
-def test_hours_with_too_many_ranges_between_them_give_way_to_the_time_before(offset: float, way: str) -> None:
-    # a day is 72 times twenty minutes, beside the minute that a version has to warm up
-    assert chosen(deploy(), offset, ("1", -5 * DAY, 0.0), ("2", 0.0, DAY))[0] == way
-
-
-@pytest.mark.parametrize(("seen", "way"), [(2 * DAY - 120, "hours"), (2 * DAY - 121, "before")])
-def test_hours_need_as_much_history_of_the_previous_version_before_them(seen: float, way: str) -> None:
-    of = deploy(previous=Span(START - seen, START))
-    assert chosen(of, 4800, ("1", -seen, 0.0), ("2", 0.0, DAY))[0] == way
-
-
 def test_hours_in_which_the_previous_version_hardly_ran_are_not_compared() -> None:
     of = deploy(previous=Span(START - 12.5 * DAY, START))
     long_ago, since = ("1", -12.5 * DAY, -6 * DAY - 600), ("1", -3 * DAY, 0.0)
     ran = (long_ago, ("1", -6 * DAY + 600, -6 * DAY + 900), since, ("2", 0.0, DAY))
-    assert chosen(of, 4800, *ran)[:2] == ("hours", 60 - DAY)
+    assert chosen(of, 4800, *ran)[:2] == ("hours", 60 - 7 * DAY)
 
 
 def test_else_the_time_just_before_is() -> None:
@@ -528,15 +516,13 @@ def test_a_replaced_version_is_compared_at_its_hours_or_the_time_before(
 ) -> None:
     world = World(at=-5 * MINUTE)
     if way == "hours":
-        # Long windows suffice for the days before: as the hours compared, they begin a minute later.
-        history = working(0.30, seconds=300)
-        world.ships("1", MINUTE - 2.5 * DAY, -4 * MINUTE, text=history, pods=PODS, step=300)
+        world.ships("1", -DAY, HOUR - DAY, text=working(0.30), pods=PODS)
         world.ships("1", -4 * MINUTE, 0, text=working(0.30), pods=PODS)
     else:
         world.ships("1", -5 * HOUR, 0, text=working(0.30), pods=PODS)
     world.ships("2", 0, HOUR, text=working(0.40, 2), pods=PODS)
     looker = Looker(world, judge_of())
-    looker.until((45 if way == "hours" else 25) * MINUTE, step=5 * MINUTE)
+    looker.until(25 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     look = deploy.looks[-1]
     assert look.way == way
@@ -545,7 +531,10 @@ def test_a_replaced_version_is_compared_at_its_hours_or_the_time_before(
     assert look.comparison.start - look.baseline.start == (DAY if way == "hours" else 20 * MINUTE)
     assert deploy.verdict is not None
     assert deploy.verdict["method"]["paired"] == ("hours" if way == "hours" else "")
-    assert deploy.state is State.REGRESSED
+    # Load may differ between the two times, so no change is reported however large it is.
+    assert deploy.verdict["method"]["load"] == "unknown"
+    assert deploy.verdict["direction"] == "unclear"
+    assert "they ran at different times, and their load may differ" in look.sentence
     looker.ends()
 
 

@@ -49,37 +49,8 @@ QUERY = 'sum(increase(http_requests_total{app="{service}",version="{version}"}[{
 
 
 Points = list[tuple[dict[str, str], float, float]]
-RANGES, RANGE_SECONDS = 24, 16 * 60
 SHARES = {"0": 0.9, "1": 0.95, "2": 1.15}
 """How much of the mean load of a pod each pod of the service `unequal` has."""
-
-
-@cache
-def load_that_varies(service: str, version: str, last: float) -> tuple[list[Window], Points]:
-    """Load goes up and down by 15 % from range to range, and what a request takes does not. The last range is
-    of this version, and takes `last` times as much."""
-    luck = random.Random(9)
-    loads = [luck.gauss(1, 0.15) for _ in range(RANGES)]
-    windows, points, count = [], [], 1000.0
-    for number, load in enumerate(loads):
-        labels = {"app": service, "version": version if number == RANGES - 1 else "1"}
-        more = load * (last if number == RANGES - 1 else 1.0)
-        made = shop(
-            labels["version"],
-            luck,
-            pods=3,
-            at=number * RANGE_SECONDS,
-            minutes=16,
-            busy=more,
-            service=service,
-        )
-        windows += [
-            replace(one, quality=replace(one.quality, target_cpu_ns=round(12e9 * more))) for one in made
-        ]
-        moments = range(START + number * RANGE_SECONDS, START + (number + 1) * RANGE_SECONDS, 15)
-        points += [(labels, float(moment), count + 150 * load * at) for at, moment in enumerate(moments)]
-        count += 150 * load * len(moments)
-    return windows, [*points, (labels, float(START + RANGES * RANGE_SECONDS), count)]
 
 
 @cache
@@ -99,11 +70,6 @@ def unequal_pods() -> tuple[list[Window], Points]:
     return windows, points
 
 
-VARYING = {"steady": ("1", 1, 1.0, ("same", "unclear")), "grown": ("2", 6, 1.3, ("more",))}
-"""Services with load that varies: the version of the last range, how many ranges before it the other side
-lies, how many times as much it takes, and what is found."""
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """All series, sent at once as Prometheus takes none that are much older than its newest.
@@ -117,8 +83,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         for version, rate, until in (("1", 10, 10**6), ("2", 15, 10**6), ("short", 15, 300))
         if at < until
     ]
-    for service, (version, _, last, _) in VARYING.items():
-        points += load_that_varies(service, version, last)[1]
     with prometheus(tmp_path_factory.mktemp("prometheus")) as found:
         found.send("http_requests", points + unequal_pods()[1])
         yield found
@@ -155,33 +119,16 @@ def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server
     assert check(found, "load") == ("differs", "warn", "load_differs")
 
 
-@pytest.mark.parametrize("service", VARYING)
-def test_what_requests_took_before_tells_how_far_requests_of_different_times_differ(
-    server: Server, service: str
-) -> None:
-    version, apart, last, way = VARYING[service]
-    store = stored(load_that_varies(service, version, last)[0])
-    sides = [
-        question(
-            f'{{service="{service}",version="{name}"}}',
-            start=at * RANGE_SECONDS,
-            end=(at + 1) * RANGE_SECONDS,
-        )
-        for name, at in (("1", RANGES - 1 - apart), (version, RANGES - 1))
-    ]
-    found = said(store, patient(server.url), sides)
-    # of the sides alone, and of nothing before them
-    late = f"{QUERY} and vector(time()) > {START + (RANGES - 1 - apart) * RANGE_SECONDS}"
-    lately = said(store, patient(server.url, late), sides)
-    method, rate = found["method"], found["rate"]
-    assert (method["unit"], method["load"], method["measured"]) == ("request", "foretold", "clock")
-    assert method["earlier"] >= 20, "those between versions as well"
-    assert found["direction"] in way
-    assert rate["relative"] == pytest.approx(last - 1, abs=0.03)
-    assert rate["a"] / method["expected"] == pytest.approx(3 * 12.0 / 600, rel=0.02)
-    assert lately["method"]["unit"] == "request"
-    assert (lately["method"]["load"], lately["direction"]) == ("unknown", "unclear")
-    assert "requests of such times differ by themselves" in lately["sentence"]
+def test_rates_per_request_of_different_times_report_no_change_unless_load_is_equal(server: Server) -> None:
+    store = two(busy=1.5)
+    early, late = (question('{version="1"}', end=900), question('{version="2"}', start=900))
+    found = said(store, patient(server.url), [early, late])
+    assert (found["method"]["unit"], found["method"]["load"]) == ("request", "unknown")
+    assert found["direction"] == "unclear"
+    assert "they ran at different times, and their requests may differ" in found["sentence"]
+    equal = said(store, patient(server.url), [early, late], assume_equal_load=True)
+    assert (equal["method"]["unit"], equal["method"]["load"]) == ("request", "assumed_equal")
+    assert equal["rate"]["relative_low"] is not None
 
 
 def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take_more(

@@ -28,7 +28,7 @@ def test_all_that_was_said_is_asked() -> None:
             "1e16",
         ),
         *("--min-depth", "3", "--max-depth", "90", "--function", "f (a.py)", "--focus", "0123456789abcdef.f"),
-        *("--load", "alike"),
+        "--assume-equal-load",
         *("--fail-on", "cpu > +3 %", "--fail-on", "function:<lambda>>+1%"),
     )
     with answering(answer(("cpu>+3%", None), ("function:f>+1%", None))) as served:
@@ -51,7 +51,7 @@ def test_all_that_was_said_is_asked() -> None:
         "alpha": ["0.01"],
         "coverage": ["0.95"],
         "look": ["3"],
-        "load": ["alike"],
+        "load": ["equal"],
         "baseline_requests": ["12000"],
         "comparison_requests": ["10000000000000000"],
         "min_depth": ["3"],

@@ -83,7 +83,7 @@ def test_the_first_command_finds_what_grew(served: Collector, bin_folder: Path) 
     assert re.search(r"^fine +depth\.p95>\+5", done.stdout, re.MULTILINE)
 
 
-def test_a_load_test_of_one_after_the_other_says_that_load_was_alike(
+def test_a_load_test_of_one_version_after_the_other_assumes_equal_load(
     tmp_path: Path, bin_folder: Path
 ) -> None:
     part = PAGE.partition("## One after the other")[2]
@@ -93,11 +93,13 @@ def test_a_load_test_of_one_after_the_other_says_that_load_was_alike(
         ship(one.url, "1", OLD, minutes=range(14, 25))
         ship(one.url, "2", NEW, minutes=range(1, 10))
         said = shell(command[1], bin_folder, SIDELIGHT_COLLECTOR=one.url)
-        untold = shell(command[1].replace("--load alike", ""), bin_folder, SIDELIGHT_COLLECTOR=one.url)
+        untold = shell(
+            command[1].replace("--assume-equal-load ", ""), bin_folder, SIDELIGHT_COLLECTOR=one.url
+        )
     assert said.returncode == Code.REGRESSED, said.stderr
-    assert "load said to be alike" in said.stdout
+    assert "equal load assumed" in said.stdout
     assert untold.returncode == Code.UNCLEAR, untold.stderr
-    assert "nothing tells yet how far load alone makes such times differ" in untold.stdout
+    assert "they ran at different times, and their load may differ" in untold.stdout
 
 
 @pytest.mark.parametrize(("old", "new", "code"), [("1", "2", 1), ("1", "9", 66)])

@@ -278,35 +278,6 @@ def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: st
     assert json.loads(written)["verdict"]["method"]["measured"] == measured
 
 
-@pytest.mark.parametrize(("earlier", "said"), [(22, True), (0, False)])
-def test_every_report_says_how_many_ranges_before_told_of_load(earlier: int, said: bool) -> None:
-    told = answer(*CONDITIONS)
-    told["verdict"]["method"] = {**told["verdict"]["method"], "earlier": earlier}
-    verdict = read(told)
-    words = f"load as it differed between the {earlier} ranges before"
-    assert (words in text(verdict, "self", 20, significant=False)) is said
-    assert (words in markdown(verdict, "self", 20, significant=False)) is said
-
-
-@pytest.mark.parametrize(
-    ("expected", "said"),
-    [
-        (1.25, "ranges before, by which B's time takes +25 %,"),
-        (0.8, "ranges before, by which B's time takes \N{MINUS SIGN}20 %,"),
-        (1.001, "ranges before,"),
-        (None, "ranges before,"),
-    ],
-)
-def test_every_report_says_what_was_expected_of_load(expected: float | None, said: str) -> None:
-    told = answer(*CONDITIONS)
-    told["verdict"]["method"] = {**told["verdict"]["method"], "earlier": 22}
-    if expected is not None:
-        told["verdict"]["method"]["expected"] = expected
-    verdict = read(told)
-    assert said in text(verdict, "self", 20, significant=False)
-    assert said in markdown(verdict, "self", 20, significant=False)
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [

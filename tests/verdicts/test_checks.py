@@ -44,7 +44,7 @@ def test_sides_that_were_taken_alike_have_nothing_to_say() -> None:
     }
     assert list(found()) == [
         *("mode", "states", "sampler", "reader", "normalisation", "python"),
-        *("truncation", "coverage", "pods", "rate", "load", "contention", "time", "before"),
+        *("truncation", "coverage", "pods", "rate", "load", "contention", "time"),
     ]
 
 
@@ -85,35 +85,22 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], Severity, str]] = [
     ("contention", {"sampled": None}, {}, Severity.OK, "contention_unknown"),
     ("contention", {"cpu": None}, {}, Severity.OK, "contention_unknown"),
     ("time", {"first": NOON + 7200, "last": NOON + 9000}, {"paired": ""}, Severity.WARN, "time_differs"),
-    ("time", {"first": NOON + 86400 + 60, "last": NOON + 86400 + 99}, {"paired": ""}, Severity.OK, ""),
-    ("time", {"first": NOON + 7200, "last": NOON + 9000}, {"paired": "hours"}, Severity.OK, ""),
-    *(
-        ("time", {"first": NOON + day * 86400, "last": NOON + day * 86400 + 1200}, {"paired": paired}, *told)
-        for paired in ("", "hours")
-        for day, told in (
-            (1, (Severity.OK, "")),  # a Sunday, as the other side is a Saturday
-            (2, (Severity.WARN, "time_differs")),
-            (6, (Severity.WARN, "time_differs")),
-            (7, (Severity.OK, "")),
-        )
+    (
+        "time",
+        {"first": NOON + 86400 + 60, "last": NOON + 86400 + 99},
+        {"paired": "hours"},
+        Severity.WARN,
+        "time_differs",
     ),
-    ("time", {"last": NOON + 2 * 86400}, {"paired": ""}, Severity.WARN, "time_differs"),
     ("time", {"first": NOON + 2 * 86400, "last": NOON + 3 * 86400}, {}, Severity.OK, ""),
     ("time", {"windows": 0}, {}, Severity.OK, "time_unknown"),
-    ("before", {}, {"paired": "hours"}, Severity.WARN, "before_unknown"),
-    ("before", {}, {"paired": ""}, Severity.WARN, "before_unknown"),
-    ("before", {}, {"paired": "hours", "earlier": 8}, Severity.OK, ""),
-    ("before", {}, {"paired": "", "per_request": True}, Severity.WARN, "before_unknown"),
-    ("before", {"last": NOON + 86_400}, {"paired": ""}, Severity.WARN, "before_unknown"),
-    ("before", {}, {"paired": "", "load_alike": True}, Severity.OK, ""),
     (
         "time",
         {"first": NOON + 7200, "last": NOON + 9000},
-        {"paired": "", "load_alike": True},
+        {"paired": "", "assume_equal_load": True},
         Severity.OK,
         "",
     ),
-    ("before", {"windows": 0}, {"paired": ""}, Severity.OK, "before_unknown"),
 ]
 
 
@@ -127,19 +114,6 @@ def test_what_differs_is_told_with_a_reason_and_what_to_do(
         assert bool(reason) is (one.state is not State.ALIKE)
         assert one.text
         assert one.hint or severity is Severity.OK
-
-
-def test_weeks_have_working_days_and_weekends_and_are_compared_with_each_other() -> None:
-    week = {"last": NOON + 7 * 86400}
-    assert found(week, week, paired="")["time"].state is State.ALIKE
-    assert "weekends" in found(week, paired="")["time"].text
-
-
-@pytest.mark.parametrize(("seconds", "alike"), [(43_200, True), (43_201, False)])
-def test_a_day_ends_at_midnight(seconds: int, alike: bool) -> None:
-    friday = {"first": NOON - 86_400, "last": NOON - 86_400 + seconds}
-    monday = {"first": NOON + 2 * 86_400, "last": NOON + 2 * 86_400 + 43_200}
-    assert ("weekends" not in found(monday, friday, paired="hours")["time"].text) is alike
 
 
 def test_the_side_that_nobody_told_of_is_named() -> None:

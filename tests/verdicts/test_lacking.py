@@ -26,7 +26,7 @@ def brief(count: int, samples: float = np.inf, seed: int = 1) -> tuple[Design, E
     """A side of one stretch of time, a minute."""
     one = even(count, 1)
     a, b = (pods(seed + at, count)[:, :, :1] for at in range(2))
-    plan = design(one, one, a[0], b[0], load=Load.ALIKE)
+    plan = design(one, one, a[0], b[0], load=Load.ASSUMED_EQUAL)
     return plan, effects(plan, a, b, np.array([samples]), np.array([samples]))
 
 

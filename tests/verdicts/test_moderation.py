@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sidelight.verdicts.moderation import APART, FEWEST, Usual, _digamma, _trigamma, apart, distinct, learned
+from sidelight.verdicts.moderation import FEWEST, Usual, _digamma, _trigamma, distinct, learned
 
 F64 = NDArray[np.float64]
 
@@ -120,41 +120,3 @@ def test_whatever_is_seen_variances_are_never_lower(
     assert usual.gained >= 0
     after = usual.moderated(variance, df, counting, rate)
     assert (after >= variance * (1 - 1e-12)).all()
-
-
-def scattered(seed: int, count: int, spread: float, changed: int = 0) -> tuple[F64, F64, F64]:
-    """Logarithms of ratios around 0.7 that lie so far apart, known to 0.05 each, and errors of their own."""
-    luck = np.random.default_rng(seed)
-    logs = 0.7 + np.hypot(spread, 0.05) * luck.standard_normal(count)
-    logs[:changed] += 2.0
-    return logs, np.full(count, 0.05**2), luck.standard_normal((count, 400))
-
-
-@pytest.mark.parametrize("spread", [0.1, 0.2, 0.4])
-@pytest.mark.parametrize("changed", [0, 20])
-def test_functions_tell_how_far_they_lie_apart_beside_what_the_whole_does(
-    spread: float, changed: int
-) -> None:
-    logs, variance, errors = scattered(1, 200, spread, changed)
-    found = apart(logs, variance, 0.09, errors)
-    assert (0.09 * found) ** 0.5 == pytest.approx(spread, rel=0.25)
-
-
-def test_functions_that_do_not_lie_apart_say_so_and_few_leave_much_open() -> None:
-    many = apart(*scattered(1, 200, 0.0)[:2], 0.09, scattered(1, 200, 0.0)[2])
-    few = apart(*scattered(1, 3, 0.0)[:2], 0.09, scattered(1, 3, 0.0)[2])
-    assert many < 0.02 < few < APART
-    nothing = np.zeros(0)
-    assert apart(nothing, nothing, 0.09, np.zeros((0, 4))) == APART
-    logs, variance, errors = scattered(1, 9, 0.0)
-    assert apart(logs, variance, 0.09, 0 * errors) == pytest.approx(APART, rel=0.1), (
-        "heard as one, which tells nothing"
-    )
-    assert apart(*scattered(1, 9, 0.0)[:2], 0.0, scattered(1, 9, 0.0)[2]) == APART
-
-
-def test_what_is_said_many_times_is_heard_once() -> None:
-    logs, variance, errors = scattered(1, 6, 0.0)
-    once = apart(logs, variance, 0.09, errors)
-    again = apart(*(np.repeat(one, 50, 0) for one in (logs, variance)), 0.09, np.repeat(errors, 50, 0))
-    assert again == pytest.approx(once, rel=0.2)

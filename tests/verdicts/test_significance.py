@@ -14,7 +14,7 @@ from sidelight.verdicts.absence import FEWEST, LEAST, absent, at_most
 from sidelight.verdicts.cells import design
 from sidelight.verdicts.discovery import benjamini_hochberg, family, tree_rejections
 from sidelight.verdicts.spread import Effects, effects
-from sidelight.verdicts.student import above, cdf, mixed, quantile, two_sided
+from sidelight.verdicts.student import cdf, mixed, quantile, two_sided
 from tests.verdicts.sides import F64, even
 
 PUBLISHED = {
@@ -72,28 +72,14 @@ def test_a_mixture_of_one_is_that_one(scale: float, df: float, alpha: float) -> 
     assert freedom == pytest.approx(df, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("variance", "middle"), [((1.0, 25.0), (0.0, 0.0)), ((1.0, 4.0), (-1.0, 3.0)), ((9.0, 0.01), (0.0, 2.0))]
-)
+@pytest.mark.parametrize("variance", [(1.0, 25.0), (9.0, 0.01)])
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
-def test_a_mixture_has_the_tails_of_its_parts(
-    variance: tuple[float, float], middle: tuple[float, float], alpha: float
-) -> None:
+def test_a_mixture_has_the_tails_of_its_parts(variance: tuple[float, float], alpha: float) -> None:
     """The tail probability of a mixture is the weighted sum of its components' tail probabilities."""
     weights, df = np.array([0.7, 0.3]), np.array([8.0, 8.0])
-    at = np.array(middle)
-    half, freedom = mixed(weights, np.array(variance), df, alpha, at)
-    scale = np.sqrt(variance)
-    beyond = weights @ (above((half - at) / scale, df) + above((half + at) / scale, df))
-    assert beyond == pytest.approx(alpha, rel=0.02)
-    if middle == (0.0, 0.0):
-        assert freedom < 8, "unequal scales make heavier tails"
-
-
-def test_the_upper_tail_is_what_is_left_of_the_lower() -> None:
-    at = np.array([-40.0, -1.0, 0.0, 2.0, 30.0])
-    assert above(at, 5) == pytest.approx(1 - cdf(at, 5))
-    assert float(above(300.0, 8)) == pytest.approx(float(two_sided(300.0, 8)) / 2, rel=1e-12)
+    half, freedom = mixed(weights, np.array(variance), df, alpha)
+    assert weights @ two_sided(half / np.sqrt(variance), df) == pytest.approx(alpha, rel=0.02)
+    assert freedom < 8, "unequal scales make heavier tails"
 
 
 PODS = 3

@@ -148,7 +148,7 @@ def test_two_cells_alone_are_told_apart_by_their_samples_only() -> None:
     """Two local files: one row, one block each."""
     one = even(1, 1)
     a, b = np.array([[[6.0]]]), np.array([[[9.0]]])
-    plan = design(one, one, a[0], b[0], load=Load.ALIKE)
+    plan = design(one, one, a[0], b[0], load=Load.ASSUMED_EQUAL)
     many = effects(plan, a, b, np.array([600.0]), np.array([900.0]))
     few = effects(plan, a, b, np.array([6.0]), np.array([9.0]))
     assert many.direction == (Direction.MORE,)
@@ -211,10 +211,10 @@ def test_where_nothing_tells_what_load_does_no_change_is_told_and_no_interval(ho
 
 def test_load_that_is_said_to_be_alike_leaves_what_passes_by_luck() -> None:
     a, b = pods(1, 6), 1.2 * pods(2, 6)
-    alike, course = (judge(a, b, load=load)[1] for load in (Load.ALIKE, Load.COURSE))
+    alike, course = (judge(a, b, load=load)[1] for load in (Load.ASSUMED_EQUAL, Load.COURSE))
     assert alike.direction == (Direction.MORE,)
     assert alike.detectable[0] < course.detectable[0]
-    assert judge(a, b, load=Load.ALIKE, same_time=True)[0].load is Load.SHARED
+    assert judge(a, b, load=Load.ASSUMED_EQUAL, same_time=True)[0].load is Load.CONCURRENT
 
 
 @pytest.mark.long
@@ -223,7 +223,7 @@ def test_equal_sides_under_a_load_that_is_alike_are_told_apart_no_more_often_tha
     a, b = (
         pods(seed, 4, quantities=trials) * np.exp(luck.normal(0, 0.1, (trials, 1, 16))) for seed in (5, 6)
     )
-    plan = design(even(4), even(4), a[0], b[0], load=Load.ALIKE)
+    plan = design(even(4), even(4), a[0], b[0], load=Load.ASSUMED_EQUAL)
     none = np.full(trials, np.inf)
     share = float((effects(plan, a, b, none, none).p <= 0.05).mean())
     assert 0.02 <= share <= 0.05 + 4 * sqrt(0.05 * 0.95 / trials)

@@ -26,27 +26,6 @@ def test_more_and_less_are_said_with_their_interval() -> None:
     )
 
 
-def test_where_load_at_bs_time_is_another_it_is_said_what_a_took_and_what_the_time_does() -> None:
-    busier = replace(MORE, expected=1.25)
-    assert sentence(busier, CPU) == (
-        "B takes 8.2 % more CPU time than A would have then (95 % interval +5.2 % to +11.3 %; 0.410 → 0.444 "
-        "seconds per pod-second; A took 0.328, and B's time takes 25.0 % more by itself)."
-    )
-    same = replace(busier, expected=0.8, direction=Direction.SAME)
-    assert "; A took 0.512, and B's time takes 20.0 % less by itself): a change" in sentence(same, CPU)
-    unclear = replace(busier, direction=Direction.UNCLEAR)
-    assert "by itself)" in sentence(unclear, CPU, lack=Lack(0.05, minutes=3))
-
-
-@pytest.mark.parametrize(
-    ("expected", "told"), [(1.0049, False), (1.0051, True), (0.9949, True), (0.9951, False)]
-)
-def test_load_that_hardly_differs_is_not_talked_of(expected: float, told: bool) -> None:
-    said = sentence(replace(MORE, expected=expected), CPU)
-    assert ("by itself" in said) is told
-    assert ("than A (" in said) is not told
-
-
 def test_no_detectable_change_says_what_would_have_shown() -> None:
     same = replace(MORE, low=-0.011, high=0.014, detectable=0.021, direction=Direction.SAME)
     assert sentence(same, ProfileType.GIL) == (

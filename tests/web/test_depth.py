@@ -11,7 +11,7 @@ from tests.running import eventually
 from tests.web.conftest import Open
 from tests.web.flame import click, outline
 
-SIDES = "a=version%3A1&b=version%3A2&load=alike"
+SIDES = "a=version%3A1&b=version%3A2&load=equal"
 
 
 def charts(page: Page) -> tuple[Locator, Locator]:

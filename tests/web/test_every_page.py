@@ -13,9 +13,9 @@ from tests.web.flame import boxes
 from tests.web.rules import assert_fits, small_controls, violations, violations_in_both_themes
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?a=version%3Av1&b=version%3Av2&load=alike"
+SIDES = "?a=version%3Av1&b=version%3Av2&load=equal"
 HANDLE = quote("handle (shop/views.py)")
-DEPTHS = "?a=version%3A1&b=version%3A2&load=alike&depth_from=4&depth_until=9"
+DEPTHS = "?a=version%3A1&b=version%3A2&load=equal&depth_from=4&depth_until=9"
 
 FEW = 'service=~"shop|lone|unversioned"'
 """Few enough that each row of their table is in the page."""

@@ -13,7 +13,7 @@ from tests.web.flame import box, boxes, click, graph, hover, outline
 from tests.web.profiles import HOSTILE, HOSTILE_SERVICE
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?a=version%3Av1&b=version%3Av2&load=alike"
+SIDES = "?a=version%3Av1&b=version%3Av2&load=equal"
 LOOP = "loop (jinja2/runtime.py)"
 HANDLE = "handle (shop/views.py)"
 

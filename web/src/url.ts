@@ -43,8 +43,8 @@ export interface Place {
   readonly sig: boolean;
   /** Whether a comparison shows what is beyond counting noise instead of what is outside noise. */
   readonly raw: boolean;
-  /** Whether it is said that sides at different times were asked the same. */
-  readonly load: "" | "alike";
+  /** Whether sides at different times are compared as if they had the same load. */
+  readonly load: "" | "equal";
   /** Only samples whose stacks are so many frames deep, both included. */
   readonly depth_from: string;
   readonly depth_until: string;
@@ -79,7 +79,7 @@ const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   view: ["flame", "table", "sides", "sandwich", "lines"],
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
-  load: ["", "alike"],
+  load: ["", "equal"],
   scope: ["", "focus", "function"],
   rows: ["pods", "hours"],
   nodes: ["", "all"],

@@ -20,7 +20,7 @@ test("a place written as an address is read back the same", () => {
       from: text(), until: text(), query: text(), a: text(), b: text(), a_from: text(), a_until: text(), b_from: text(), b_until: text(),
       norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
       fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
-      sig: next() < 0.5, raw: next() < 0.5, load: one(["", "alike"] as const), depth_from: text(), depth_until: text(), scope: one(["", "focus", "function"] as const),
+      sig: next() < 0.5, raw: next() < 0.5, load: one(["", "equal"] as const), depth_from: text(), depth_until: text(), scope: one(["", "focus", "function"] as const),
       rows: one(["pods", "hours"] as const), cells: text(), span: text(), recording: text(),
       invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), keys: next() < 0.5,

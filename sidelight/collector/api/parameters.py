@@ -29,8 +29,8 @@ SIDES: Final = (
 MANY: Final = ("conditions",)
 """Parameters that may be given more than once."""
 REQUESTS: Final = ("baseline_requests", "comparison_requests")
-LOADS: Final = ("before", "alike")
-"""What tells how far load alone makes sides at different times differ: what came before, or who asks."""
+LOADS: Final = ("unknown", "equal")
+"""What is known of the load of sides at different times."""
 
 JUDGED: Final = ("detect", "look", "alpha", "coverage", "load", *REQUESTS, "limit", *MANY)
 """Parameters of a verdict."""
@@ -115,8 +115,7 @@ class Parameters:
             least_coverage=self._number("coverage", usual.least_coverage, most=1),
             most_rows=limits.max_verdict_rows,
             most_tested=limits.max_verdict_tests,
-            most_ranges=limits.max_verdict_ranges,
-            load_alike=self.word("load", LOADS) == "alike",
+            assume_equal_load=self.word("load", LOADS) == "equal",
         )
 
     def _conditions(self) -> tuple[Condition, ...]:

@@ -20,7 +20,6 @@ from sidelight.collector.query.windows import Question
 from sidelight.collector.times import SECOND_NS
 from sidelight.stacks.counts import ProfileType
 from sidelight.verdicts.conditions import parse, worst
-from sidelight.verdicts.history import MOST
 
 Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
 """The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
@@ -36,7 +35,6 @@ def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
         conditions=tuple(parse(text, check) for text in fail_on),
         most_rows=limits.max_verdict_rows,
         most_tested=limits.max_verdict_tests,
-        most_ranges=limits.max_verdict_ranges,
     )
     judged = partial(verdict, kind=ProfileType.CPU, pick=Pick(), most=limits.default_nodes)
 
@@ -66,16 +64,15 @@ Judge = Callable[[Reading, Deploy, float, int], Found]
 """Compares a deploy at an offset, as its k-th look."""
 
 
-def judge_with(compare: Compare, rules: Rules, ranges: int = MOST) -> Judge:
-    """A judge that takes the previous version's time as `sides` says, and compares as `compare` does, which
-    reads so many `ranges` before them."""
+def judge_with(compare: Compare, rules: Rules) -> Judge:
+    """A judge that takes the previous version's time as `sides` says, and compares as `compare` does."""
 
     def judge(reading: Reading, deploy: Deploy, offset: float, k: int) -> Found:
         def ran(version: str, start: float, until: float) -> Span | None:
             selector = of_version(deploy.namespace, deploy.service, version)
             return span_of(reading, selector, start, until)
 
-        chosen = sides(deploy, offset, ran, rules, ranges)
+        chosen = sides(deploy, offset, ran, rules)
         if chosen is None:
             return Found(State.UNCLEAR, problem="There are no windows of both versions to compare.")
         return found(compare(reading, questions(deploy, chosen), k, rules), chosen)

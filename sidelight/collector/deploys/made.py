@@ -74,7 +74,7 @@ def made(
 def judge(limits: QueryLimits, rules: Rules) -> Judge:
     """What compares, from the settings. Raises BadSetting for a pattern that RE2 does not take."""
     try:
-        return judge_with(comparing(limits, rules.fail_on), rules, limits.max_verdict_ranges)
+        return judge_with(comparing(limits, rules.fail_on), rules)
     except BadCondition as error:
         raise BadSetting(f"deploy_fail_on: {error.message}", hint=error.hint) from error
 

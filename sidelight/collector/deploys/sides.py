@@ -4,8 +4,7 @@
     hours    the same hours of the nearest earlier day of the same kind on which the previous version ran
     before   the time just before, as long as the other side
 
-A day's own rhythm is in every load, so the first of these that can be had is taken. The same hours can be had
-where the previous version ran for long enough before them to tell how far the hours of such days differ.
+A day's own rhythm is in every load, so the first of these that can be had is taken.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Final
 
 from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span
 from sidelight.verdicts.checks import is_weekend
-from sidelight.verdicts.history import FEWEST, MOST
 
 MOST_DAYS: Final = 14
 """No earlier day than this is looked at."""
@@ -26,7 +24,6 @@ BOTH: Final = 0.5
 COVERED: Final = 0.8
 """The previous version must have run for this share of the hours of an earlier day."""
 LEAST_SECONDS: Final = 60.0
-HOUR_SECONDS: Final = 3600.0
 
 Ran = Callable[[str, float, float], Span | None]
 """From when until when a version was seen in a range."""
@@ -41,9 +38,8 @@ class Sides:
     comparison: Range
 
 
-def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules, ranges: int = MOST) -> Sides | None:
-    """The sides of the look at an offset; None where one version was not seen at all. A verdict reads so many
-    `ranges` before them."""
+def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules) -> Sides | None:
+    """The sides of the look at an offset; None where one version was not seen at all."""
     start = deploy.first_seen + min(rules.warmup_seconds, offset / 4)
     mine = ran(deploy.version, start, deploy.first_seen + offset)
     if mine is None:
@@ -58,22 +54,11 @@ def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules, ranges: int = M
         if both.seconds >= max(BOTH * wanted.seconds, LEAST_SECONDS):
             return Sides("canary", both, both)
     for days in earlier_days(wanted, deploy.previous_seen.first):
-        if not _foretold(deploy, wanted, days * DAY_SECONDS, ranges, ran):
-            continue
         then = Range(wanted.start - days * DAY_SECONDS, wanted.until - days * DAY_SECONDS)
         theirs = ran(deploy.previous, then.start, then.until)
         if theirs is not None and theirs.last - theirs.first >= COVERED * wanted.seconds:
             return Sides("hours", then, wanted)
     return _before(deploy, wanted, ran)
-
-
-def _foretold(deploy: Deploy, wanted: Range, apart: float, ranges: int, ran: Ran) -> bool:
-    """Whether what came before can tell how far ranges differ that lie so many seconds apart."""
-    if wanted.seconds < HOUR_SECONDS and apart > ranges * wanted.seconds:
-        return False
-    begin = wanted.start - apart - max(apart, FEWEST * wanted.seconds)
-    there = ran(deploy.previous, begin, begin + wanted.seconds)
-    return there is not None and there.first <= begin + LEAST_SECONDS
 
 
 def earlier_days(wanted: Range, first: float) -> Iterator[int]:

@@ -11,7 +11,6 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.collector.query.before import Before
 from sidelight.collector.query.cells import F64, I64, Cuts
 from sidelight.collector.query.drawing import Drawn, Flags, Pooled
 from sidelight.collector.query.looping import looped
@@ -47,7 +46,6 @@ from sidelight.verdicts.conditions import DEPTHS, FUNCTIONS, Condition, judge
 from sidelight.verdicts.depths import Depths, depths
 from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
 from sidelight.verdicts.explain import explain, own_time
-from sidelight.verdicts.history import History
 from sidelight.verdicts.lacking import More, more
 from sidelight.verdicts.loops import mentioned
 from sidelight.verdicts.moderation import Usual
@@ -64,9 +62,9 @@ class Judgement:
     """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
 
     `all_stacks`: these are looked at, so that the kernel's clock tells what they took of the CPU. `other` has
-    both sides' rows of another type, `whole` those of all stacks, `waiting` the tree of all samples with
-    their rows, `renames` which functions are one under two names; `requests` are those of each cell of both
-    sides, where rates are per request. `earlier`: what all stacks took before sides at different times.
+    both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames` which
+    functions are one under two names; `requests` are those of each cell of both sides, where rates are per
+    request.
     """
 
     def __init__(
@@ -78,23 +76,19 @@ class Judgement:
         kind: ProfileType,
         wanted: Wanted,
         other: Callable[[ProfileType], Sequence[Rows]],
-        whole: Callable[[ProfileType], Sequence[Rows]],
         waiting: Callable[[], tuple[Drawn, Sequence[Rows]]],
         renames: Callable[[Functions], Sequence[Rename]],
         *,
         all_stacks: bool,
         lines: bool,
         requests: tuple[F64, F64] | None = None,
-        earlier: Before | None = None,
     ) -> None:
         self._cuts, self._tree, self._kind, self._wanted = (cuts.a, cuts.b), tree, kind, wanted
         self._paired, self._same_pods = cuts.paired, cuts.same_pods
         of_a, of_b = requests or (None, None)
         self._per_request = requests is not None
         self._taken = taken(cuts.a, of_a), taken(cuts.b, of_b)
-        self._other, self._whole, self._waiting, self._stacks = other, whole, waiting, stacks
-        self._all_stacks = all_stacks
-        self._earlier, told = earlier, earlier.of(kind) if earlier else None
+        self._other, self._waiting, self._stacks = other, waiting, stacks
         self._terms = Terms(
             kind,
             cuts.paired,
@@ -103,15 +97,14 @@ class Judgement:
             self._per_request,
             wanted.least_coverage,
             wanted.trouble,
-            len(told.rates) if told and told.tells else 0,
-            wanted.load_alike,
+            wanted.assume_equal_load,
         )
         self._checks = checks(*self._taken, self._terms)
         self._refused = refusals(self._checks)
         a, b = self._of_stacks = self._rows(stacks)
         self._samples = float(a.samples.sum()), float(b.samples.sum())
         watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        self._design = self._design_of_type(watched, kind, (a, b))
+        self._design = self._designed(watched, (a.seconds(), b.seconds()))
         self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
         self._clocked = all_stacks and all(own.clocked for own in self._cuts)
         self._clock_sides = scaled(cuts.a, of_a, clock=True), scaled(cuts.b, of_b, clock=True)
@@ -182,7 +175,7 @@ class Judgement:
         """What accounts for the change: the fewest call paths, and functions by their own time."""
         of, sampled = self._nodes, self._sampled
         a, b = (whole if whole > 0 else 1.0 for whole in (self._design.a.whole, self._design.b.whole))
-        delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a * self._design.expected
+        delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a
         names = list(map(unescape, self._tree.names))
         # The whole may be known by the clock, what explains it is known by samples.
         agreed = sampled.delta[0] * self._rate.delta[0] > 0
@@ -239,7 +232,7 @@ class Judgement:
         """The whole rate of another type than that asked for, comparable or not by its own states."""
         rows = self._other(kind)
         (a, samples_a), (b, samples_b) = ((own.seconds(), float(own.samples.sum())) for own in rows)
-        of = self._design_of_type((self._design.a, self._design.b), kind, rows)
+        of = self._designed((self._design.a, self._design.b), (a, b))
         refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
         by_clock = self._measured(kind) == "clock"
         found = self._by_clock() if by_clock else self._raw(of, (a, b), (samples_a, samples_b))
@@ -252,8 +245,7 @@ class Judgement:
     def _by_clock(self) -> Effects:
         """The CPU time of all threads as the kernel counts it, which no sampling blurs."""
         cells = self._cuts[0].clock, self._cuts[1].clock
-        told = self._earlier.by_clock() if self._earlier else None
-        of = self._designed(self._clock_sides, cells, told)
+        of = self._designed(self._clock_sides, cells)
         return self._raw(of, cells, (math.inf, math.inf))
 
     def _of_functions(self, condition: Condition) -> Effect | None:
@@ -286,22 +278,7 @@ class Judgement:
         a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
         return a, b
 
-    def _design_of_type(self, watched: tuple[Side, Side], kind: ProfileType, rows: Sequence[Rows]) -> Design:
-        """How sides of a type are compared. What came before is of all stacks, and what it is held against as
-        well."""
-        told = self._earlier.of(kind) if self._earlier else None
-        part = told is not None and told.tells and not self._all_stacks
-        a, b = self._whole(kind) if part else rows
-        return self._designed(watched, (a.seconds(), b.seconds()), told, part=part)
-
-    def _designed(
-        self,
-        watched: tuple[Side, Side],
-        cells: tuple[F64, F64],
-        earlier: History | None = None,
-        *,
-        part: bool = False,
-    ) -> Design:
+    def _designed(self, watched: tuple[Side, Side], cells: tuple[F64, F64]) -> Design:
         wanted = self._wanted
         return design(
             *watched,
@@ -312,9 +289,7 @@ class Judgement:
             alpha=wanted.alpha,
             look=wanted.look,
             detect=wanted.detect,
-            before=earlier,
-            part=part,
-            load=Load.ALIKE if wanted.load_alike else Load.UNKNOWN,
+            load=Load.ASSUMED_EQUAL if wanted.assume_equal_load else Load.UNKNOWN,
         )
 
     def _one(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
@@ -357,8 +332,7 @@ class Judgement:
         (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (waited(own, thread) for own in self._cuts)
         if time_a.whole <= 0 or time_b.whole <= 0:
             return None
-        told = self._earlier.idle(thread) if self._earlier else None
-        of = self._designed((time_a, time_b), (idle_a, idle_b), told)
+        of = self._designed((time_a, time_b), (idle_a, idle_b))
         return effect(self._one(of, (idle_a, idle_b), (samples_a, samples_b)))
 
     def _roles(self) -> list[RoleIdle]:
@@ -394,7 +368,6 @@ class Judgement:
             round(sum(self._samples)),
             1 - self._design.alpha,
             REQUEST if self._per_request else POD_SECOND,
-            rate.expected,
             load_known=self._design.load is not Load.UNKNOWN,
         )
         unwatched = [name for name, taken in zip("AB", self._taken, strict=True) if taken.pod_seconds <= 0]
@@ -426,9 +399,6 @@ class Judgement:
                 for variance, counted in counting
             ],
             "measured": self._measured(self._kind),
-            "earlier": len(of.before.rates) if of.before else 0,
-            "expected": self._rate.expected,
-            "expected_sampled": sampled.expected,
             "load": of.load.value,
         }
 
@@ -459,7 +429,6 @@ def _told(found: Effects, refused: Sequence[Check]) -> Effects:
 def _beyond_counting(table: Table, of: Design) -> Flags:
     """What differs by more than counting alone allows: the rest cannot be outside noise."""
     rates = [cells.sum((1, 2)) / side.whole for cells, side in ((table.a, of.a), (table.b, of.b))]
-    rates[0] *= of.expected
     counts = (table.samples_a, table.samples_b)
     variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
     differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - of.alpha / 2) * np.sqrt(variance)

@@ -16,7 +16,6 @@ class QueryLimits:
     max_verdict_rows: most samples (rows of stacks in windows) that a verdict reads window by window; beyond
     it hours are taken, where windows are added up by the hour.
     max_verdict_tests: most functions, and most nodes of the tree, that a verdict tests.
-    max_verdict_ranges: most ranges before the sides that a verdict at different times looks at; 0 for none.
     max_export_frames: most frames of all stacks of an export together.
     timeout_seconds: after which a query is given up.
     running: queries worked on at once; waiting: queries that may wait for a place.
@@ -33,7 +32,6 @@ class QueryLimits:
     max_cells: int = 100_000
     max_verdict_rows: int = 5_000_000
     max_verdict_tests: int = 10_000
-    max_verdict_ranges: int = 72
     max_export_frames: int = 10_000_000
     timeout_seconds: float = 30
     running: int = 4
@@ -49,6 +47,6 @@ class QueryLimits:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:
             raise ValueError("timeout_seconds and max_range_days must be above zero")
-        for name in ("waiting", "cache_bytes", "answer_bytes", "max_verdict_ranges"):
+        for name in ("waiting", "cache_bytes", "answer_bytes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")

@@ -19,7 +19,6 @@ from sidelight.collector.times import SECOND_NS
 from sidelight.verdicts.cells import Side
 from sidelight.verdicts.checks import LEAST_COVERAGE, Taken
 from sidelight.verdicts.conditions import Condition
-from sidelight.verdicts.history import MOST
 
 THREADS: Final = ("main", "other")
 """The kinds of threads."""
@@ -34,8 +33,7 @@ class Wanted:
     functions that are listed.
     requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
     is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
-    that are tested; most_ranges: of what came before sides at different times. conditions: to be judged.
-    load_alike: sides at different times were asked the same.
+    that are tested. conditions: to be judged. assume_equal_load: sides at different times had the same load.
     """
 
     detect: float = 0.05
@@ -48,8 +46,7 @@ class Wanted:
     least_coverage: float = LEAST_COVERAGE
     most_rows: int = 5_000_000
     most_tested: int = 10_000
-    most_ranges: int = MOST
-    load_alike: bool = False
+    assume_equal_load: bool = False
 
 
 def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:

@@ -143,9 +143,6 @@ class Method(TypedDict):
     rounds: int
     over_dispersion: list[float | None]
     measured: str
-    earlier: int
-    expected: float
-    expected_sampled: float
     load: str
 
 

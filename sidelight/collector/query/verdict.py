@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from sidelight.collector.columns import same
 from sidelight.collector.query.basis import Basis, SideNumbers, basis, side
-from sidelight.collector.query.before import before
 from sidelight.collector.query.cells import F64, Cuts, choose_apart, counted, cut
 from sidelight.collector.query.drawing import Drawn, Pooled, painted, pooled_stacks, repainted
 from sidelight.collector.query.frames import Weights, weigh
 from sidelight.collector.query.judging import Judgement
-from sidelight.collector.query.picking import ALL, Pick, narrowed, picked
+from sidelight.collector.query.picking import Pick, narrowed, picked
 from sidelight.collector.query.prometheus import Blocks, RequestsUnknown
 from sidelight.collector.query.reading import Reading
 from sidelight.collector.query.renaming import renamed
@@ -99,11 +98,11 @@ def judge(
     cuts = (both.cuts.a, both.cuts.b)
     stacks = pooled_stacks(reading, pairs) if lines else pooled
 
-    def taken(of_kind: ProfileType, of: Pick) -> list[Rows]:
+    def taken(of_kind: ProfileType) -> list[Rows]:
         """What both sides took of a type; of which of these stacks does not matter."""
         return [
             Rows.of((same(0, pa.int32(), len(weights.h)), weights), own)
-            for own, weights in zip(cuts, _of_type(reading, both, of_kind, of), strict=True)
+            for own, weights in zip(cuts, _of_type(reading, both, of_kind, pick), strict=True)
         ]
 
     def waiting() -> tuple[Drawn, list[Rows]]:
@@ -119,11 +118,6 @@ def judge(
         return renamed(reading, pairs, tree, functions, watched)
 
     requests, judged = _requests(reading, both.cuts, wanted)
-    earlier = None
-    # of requests that were given nothing is known before
-    if wanted.requests is None and not wanted.load_alike:
-        how = {"most": wanted.most_ranges, "most_rows": wanted.most_rows}
-        earlier = before(reading, both.sides, both.cuts, **how, per_request=requests is not None)
     judgement = Judgement(
         both.cuts,
         tree,
@@ -131,14 +125,12 @@ def judge(
         stacks,
         kind,
         judged,
-        lambda of_kind: taken(of_kind, pick),
-        lambda of_kind: taken(of_kind, ALL),
+        taken,
         waiting,
         renames,
         all_stacks=pick.all,
         lines=lines,
         requests=requests,
-        earlier=earlier,
     )
     reading.deadline.remaining()
     return judgement.verdict(), judgement.changed(), judgement.renamed

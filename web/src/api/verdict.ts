@@ -70,9 +70,7 @@ export interface Verdict {
     readonly unit: string;
     readonly level: number;
     readonly measured?: "clock" | "samples";
-    /** So many times what A took is what samples of it are expected to take by load alone at B's time. */
-    readonly expected_sampled?: number;
-    /** How it is known what load alone makes of sides at different times; absent from older collectors. */
-    readonly load?: "shared" | "foretold" | "alike" | "unknown";
+    /** What is known of the sides' load; absent from older collectors. */
+    readonly load?: "concurrent" | "assumed_equal" | "unknown";
   };
 }

@@ -66,9 +66,9 @@ function Difference({ answer, current }: { answer: FlameAnswer; current: boolean
           options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />
         <Toggle on={sig} title="Leave out what is within noise: rows of tables; frames turn grey" flip={() => change({ sig: !sig })}>Only significant</Toggle>
         {verdict && <Toggle on={raw} title="All that is beyond counting noise, though pods and times may differ by as much anyway" flip={() => change({ raw: !raw })}>Raw differences</Toggle>}
-        {(untold || load) && <Toggle on={load !== ""} title="Both sides were asked the same, as in a load test" flip={() => change({ load: load ? "" : "alike" })}>Load was alike</Toggle>}
+        {(untold || load) && <Toggle on={load !== ""} title="Compare the sides as if they had the same load, as in a load test" flip={() => change({ load: load ? "" : "equal" })}>Assume equal load</Toggle>}
       </div>
-      {(refused || untold) && !raw && <p class="notices single">Nothing is coloured, because {refused ? "the sides cannot be compared" : "all of it may be load"}. <button type="button" onClick={() => change({ raw: true })}>Show raw differences</button></p>}
+      {(refused || untold) && !raw && <p class="notices single">No colours: {refused ? "the sides cannot be compared" : "differences may be caused by load"}. <button type="button" onClick={() => change({ raw: true })}>Show raw differences</button></p>}
       <Pruned pruned={answer.pruned} />
       {answer.sides.every(({ samples }) => samples === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>

@@ -6,7 +6,6 @@ import { look } from "../flame/look.ts";
 import { read, sum } from "../flame/reading.ts";
 import { treeOf, type Tree, type WireTree } from "../flame/tree.ts";
 import { change, place } from "../location.ts";
-import { signedPercent } from "../numbers.ts";
 import type { Place } from "../url.ts";
 import { FlamePanel } from "./flamepanel.tsx";
 import { Functions } from "./functions.tsx";
@@ -14,9 +13,6 @@ import { LinesView } from "./lines.tsx";
 import type { PictureSide } from "./picturefiles.tsx";
 import { SandwichView } from "./sandwich.tsx";
 import { LensBar } from "./transforms.tsx";
-
-/** Where load is expected to do less, as in the verdict's sentence, nothing is said of it. */
-const LEAST_LOAD = 0.005;
 
 /** What the API is asked for so that a tree can be looked at as an address says. */
 export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, string> =>
@@ -36,8 +32,7 @@ export function Lensed({ answer, names, below }: {
   const looked = useMemo(() => look(tree, t, by), [tree, t, by]);
   const inverted = invert && view !== "table" && view !== "sandwich";
   const { verdict, changed } = answer;
-  const load = raw ? 1 : verdict?.method.expected_sampled ?? 1;
-  const podSeconds = useMemo(() => alike(answer.sides.map((side) => side.pod_seconds), tree, verdict, load), [tree, load]);
+  const podSeconds = useMemo(() => observed(answer.sides.map((side) => side.pod_seconds), tree, verdict), [tree]);
   const judged = useMemo(() => (verdict && changed && !raw ? judgedBy(tree, changed, verdict, looked.tree.by) : null), [looked, raw]);
   const reading = useMemo(
     () => read(looked.tree, podSeconds, { invert: inverted, collapse, norm, judged }),
@@ -46,7 +41,7 @@ export function Lensed({ answer, names, below }: {
   const nothing = t !== "" && looked.left.every(({ samples, of }) => samples === of);
   return (
     <>
-      <LensBar looked={looked} names={names} alike={alikeWords(verdict, load)} />
+      <LensBar looked={looked} names={names} perRequest={verdict?.method.unit === "request"} />
       {view === "lines" ? <LinesView tree={tree} names={names} />
         : nothing ? <NothingLeft />
         : view === "table" ? <Functions reading={reading} names={names} />
@@ -56,21 +51,13 @@ export function Lensed({ answer, names, below }: {
   );
 }
 
-/**
- * Where a verdict is per request, B is watched for as long as A would have been for as many requests; where load is expected to
- * differ, A for as long as it would have been for as much.
- */
-function alike(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"], load: number): number[] {
-  if (verdict?.method.unit !== "request") return [podSeconds[0] / load, ...podSeconds.slice(1)];
+/** Pod-seconds of each side; of B, where a verdict is per request, as many as A would have had for B's requests. */
+function observed(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"]): number[] {
+  if (verdict?.method.unit !== "request") return podSeconds;
   const { a, b } = verdict.sampled ?? verdict.rate;
   const [inA, inB] = tree.self.map(sum);
   // Not a number where a side took none.
   return [podSeconds[0], (podSeconds[0] * inB * a) / (inA * b) || podSeconds[1]];
-}
-
-function alikeWords(verdict: FlameAnswer["verdict"], load: number): string {
-  if (verdict?.method.unit === "request") return " B is shown as if it had served as many requests as A.";
-  return Math.abs(load - 1) < LEAST_LOAD ? "" : ` A is shown with the load expected at B's time (${signedPercent(load - 1)}).`;
 }
 
 function NothingLeft() {

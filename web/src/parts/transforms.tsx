@@ -8,14 +8,14 @@ import { count, percent } from "../numbers.ts";
 import { Segments } from "./basics.tsx";
 
 /** What frames are told apart by, what two sides are compared in, the transforms in force, and what they did to the samples. */
-export function LensBar({ looked, names, alike }: { looked: Looked; names: readonly string[]; alike: string }) {
+export function LensBar({ looked, names, perRequest }: { looked: Looked; names: readonly string[]; perRequest: boolean }) {
   const { by, t, collapse, norm, view } = place.value;
   return (
     <div class="lensbar">
       <span class="quiet" aria-hidden="true">Frames by</span>
       <Segments<MergeBy> label="Frames by" value={by} choose={(next) => change({ by: next, focus: "", fn: "" })}
         options={[["function", "Function"], ["line", "Line", "Tell a function's lines apart"], ["file", "File"], ["package", "Package"]]} />
-      {names.length > 1 && <span class="quiet norm">{normWords(norm, view)}{norm === "rate" && view !== "lines" && alike}</span>}
+      {names.length > 1 && <span class="quiet norm">{normWords(norm, view)}{norm === "rate" && view !== "lines" && perRequest && " B is shown as if it had served as many requests as A."}</span>}
       {t === "" && !collapse ? null : <Breadcrumb looked={looked} names={names} />}
     </div>
   );
