@@ -1,14 +1,11 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { finish } from "./build/finish.ts";
-import { JSX, PREACT } from "./build/jsx.ts";
-import { order } from "./build/order.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
-  oxc: JSX,
-  resolve: { alias: [PREACT] },
+  oxc: { jsx: { importSource: "preact" } },
   // The collector replaces this word by the path it is served under.
   base: "/__sidelight_prefix__/",
   // A script names other files from where it lies itself: that word is in pages alone.
@@ -21,5 +18,5 @@ export default defineConfig({
     modulePreload: false,
     assetsInlineLimit: 0,
   },
-  plugins: [order(1500), finish(here("node_modules"), here("dist"))],
+  plugins: [finish(here("node_modules"), here("dist"))],
 });

@@ -1,19 +1,16 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { inline } from "./build/inline.ts";
-import { JSX, PREACT } from "./build/jsx.ts";
-import { order } from "./build/order.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The page that exports are made of: one file, its place in the `#` of its address. */
 export default defineConfig({
-  oxc: JSX,
+  oxc: { jsx: { importSource: "preact" } },
   base: "./",
   publicDir: false,
   resolve: {
     alias: [
-      PREACT,
       { find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") },
       { find: /^.*\/lines\.tsx$/, replacement: here("src/offline/lines.tsx") },
     ],
@@ -27,5 +24,5 @@ export default defineConfig({
     cssCodeSplit: false,
     rollupOptions: { input: here("offline.html") },
   },
-  plugins: [order(), inline()],
+  plugins: [inline()],
 });

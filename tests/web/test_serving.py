@@ -21,7 +21,7 @@ from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, send, windows
 
-MOST_SCRIPT_BYTES = 80_000
+MOST_SCRIPT_BYTES = 100_000
 """What all scripts of the pages may weigh together, compressed with gzip as they are served."""
 GONE = {
     "error": "not_found",

@@ -1,11 +1,10 @@
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
-import { gzipAsync } from "@gfx/zopfli";
 import type { Plugin } from "vite";
 
 /** Whose code the pages are made of, apart from our own. */
-const SHIPPED = ["speedscope"];
+const SHIPPED = ["preact", "speedscope"];
 const COMPRESSED = new Set([".js", ".css", ".svg", ".wasm", ".json"]);
 
 /**
@@ -16,13 +15,13 @@ export function finish(modules: string, out: string): Plugin {
   return {
     name: "sidelight-finish",
     apply: "build",
-    async closeBundle() {
+    closeBundle() {
       cpSync(join(modules, "speedscope", "dist", "release"), join(out, "speedscope"), { recursive: true });
       for (const extra of readdirSync(join(out, "speedscope"))) {
         if (extra.startsWith("perf-vertx-stacks")) rmSync(join(out, "speedscope", extra));
       }
       writeFileSync(join(out, "assets", "licences.txt"), SHIPPED.map((name) => licence(modules, name)).join("\n"));
-      for (const path of filesUnder(out)) await compress(path, path.startsWith(join(out, "assets")));
+      filesUnder(out).forEach(compress);
     },
   };
 }
@@ -39,10 +38,9 @@ function filesUnder(folder: string): string[] {
   });
 }
 
-/** Our own files are small enough to take the time to find the shortest gzip there is of them. */
-async function compress(path: string, own: boolean): Promise<void> {
+function compress(path: string): void {
   const plain = readFileSync(path);
   if (!COMPRESSED.has(extname(path)) || plain.length < 1024) return;
-  writeFileSync(`${path}.gz`, own ? await gzipAsync(plain, {}) : gzipSync(plain, { level: 9 }));
+  writeFileSync(`${path}.gz`, gzipSync(plain, { level: 9 }));
   writeFileSync(`${path}.br`, brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }));
 }
