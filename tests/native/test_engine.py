@@ -23,10 +23,17 @@ def test_one_thread_samples_many_processes(start, wait_until):
     engine = Engine()
     sessions = [engine.attach(target.pid, rate_hz=50) for target in targets]
     assert sampling_threads() == before + 1
+    batches = []
+
+    def sampled(session):
+        batches.append(session.take())
+        return batches[-1].samples > 0
+
     for session in sessions:
-        wait_until(lambda session=session: session.take().samples > 0)
+        wait_until(lambda session=session: sampled(session))
     assert [session.pid for session in sessions] == [target.pid for target in targets]
-    assert sum(session.stop().sampler_cpu_ns for session in sessions) > 0
+    batches += [session.stop() for session in sessions]
+    assert sum(batch.sampler_cpu_ns for batch in batches) > 0
     assert engine.cpu_ns > 0
     engine.close()
     wait_until(lambda: sampling_threads() == before)
