@@ -251,7 +251,7 @@ def test_every_check_is_listed_and_those_that_warn_are_lines(shop: str, open_pag
     assert sorted(told) == sorted(
         [
             *("mode", "states", "sampler", "reader", "normalisation", "python", "truncation", "coverage"),
-            *("pods", "rate", "load", "contention", "time", "before", "measured"),
+            *("pods", "rate", "load", "contention", "time", "measured"),
         ]
     )
     assert found["mode"] == "gil on both sides"
