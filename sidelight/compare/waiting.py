@@ -54,7 +54,7 @@ def lacking(verdict: Verdict, conditions: tuple[Condition, ...]) -> str:
         return f"not enough data yet for {named}: one pod in one stretch of time"
     of_load = [condition for condition in conditions if condition.subject not in DEPTHS]
     if verdict.method.get("load") == "unknown" and (of_load or not conditions):
-        return "nothing tells yet how far load alone makes the times of both differ"
+        return "A and B ran at different times, and their load may differ"
     whole = verdict.rate.a if verdict.rate else 0.0
     early = []
     for condition, judged in zip(conditions, verdict.conditions, strict=True):

@@ -100,11 +100,11 @@ def test_sides_of_different_times_are_waited_for_until_something_tells_what_load
     found, time, said = waited([unknown, unknown, of(ENOUGH)])
     assert found.conditions[0].state == "fine"
     assert time.slept == [10.0, 10.0]
-    assert said.startswith("nothing tells yet how far load alone makes the times of both differ (waited 0 s")
+    assert said.startswith("A and B ran at different times, and their load may differ (waited 0 s")
     depth = ("depth.p95>+5", effect(a=20.0, b=20.0, half=1.0, detectable=0.1))
     deep = read(answer(depth, method={**METHOD, "load": "unknown"}))
     assert lacking(deep, (parse(depth[0]),)) == "", "depth has a course of its own"
-    assert lacking(replace(deep, conditions=()), ()).startswith("nothing tells yet")
+    assert lacking(replace(deep, conditions=()), ()).startswith("A and B ran at different times")
 
 
 def test_sides_that_cannot_be_compared_are_not_waited_for() -> None:
