@@ -247,7 +247,9 @@ async def test_a_sidecar_at_its_limits_takes_a_capture(serving: Serve) -> None:
 
 
 async def test_a_sidecar_that_is_lost_fails_its_part_and_may_come_back(serving: Serve) -> None:
-    async with serving(MemoryStore(), **QUICK, capture_lost_seconds=0.5) as collector:
+    # It may come back until the collector looks again and writes down that the capture has failed.
+    looks = {"capture_look_seconds": 30.0, "capture_hold_seconds": HOLD}
+    async with serving(MemoryStore(), **looks, capture_lost_seconds=0.5) as collector:
         sidecar = Sidecar(collector)
         await sidecar.ask()
         made = await started(collector)
