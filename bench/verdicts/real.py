@@ -27,8 +27,8 @@ DAY: Final = round(DAY_SECONDS / SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A recording as pods by windows of five seconds: what was watched (P, N), requests (P, N), and samples
-    (1 + 2F, P, N) of the whole, of each function by itself, and with what it calls.
+    """A recording as pods by windows of five seconds: what was watched (P, N), and samples (1 + 2F, P, N) of
+    the whole, of each function by itself, and with what it calls.
 
     Samples are as many as there would have been at 100 a second, as sidecars that save CPU time take fewer.
     `clock` (P, N) are the microseconds of CPU time by the kernel's clock: so many that counting them says
@@ -36,7 +36,6 @@ class Grid:
     """
 
     watched: F64
-    requests: F64
     clock: F64
     samples: F64
     functions: int
@@ -49,9 +48,8 @@ class Grid:
         """The whole by the kernel's clock."""
         return replace(self, samples=self.clock[None], functions=0)
 
-    def part(self, pods: I64, windows: slice, *, per_request: bool = False) -> Windows:
-        requests = self.requests[pods, windows] if per_request else None
-        return Windows(self.watched[pods, windows], self.samples[:, pods, windows], SECONDS, requests)
+    def part(self, pods: I64, windows: slice) -> Windows:
+        return Windows(self.watched[pods, windows], self.samples[:, pods, windows], SECONDS)
 
 
 def grid(recording: Recording) -> Grid:
@@ -59,12 +57,11 @@ def grid(recording: Recording) -> Grid:
     alone, total = recording.self_samples(), recording.total_samples()
     every = np.column_stack([recording.samples(), alone, total]) * _stands_for(recording)[:, None]
     samples = np.zeros((len(recording.pods), int(at.max()) + 1, every.shape[1]))
-    watched, requests, clock = np.zeros((3, *samples.shape[:2]))
+    watched, clock = np.zeros((2, *samples.shape[:2]))
     np.add.at(samples, (recording.pod, at), every)
     np.add.at(watched, (recording.pod, at), recording.watched)
-    np.add.at(requests, (recording.pod, at), recording.requests)
     np.add.at(clock, (recording.pod, at), 1e6 * recording.clock)
-    return Grid(watched, requests, clock, np.ascontiguousarray(samples.transpose(2, 0, 1)), alone.shape[1])
+    return Grid(watched, clock, np.ascontiguousarray(samples.transpose(2, 0, 1)), alone.shape[1])
 
 
 def _stands_for(recording: Recording) -> F64:

@@ -1,6 +1,6 @@
 """Record real services under load that comes and goes, for the simulations of bench/verdicts.
 
-    python -m bench.verdicts.record [--seconds 900] [--pods 24] [--seed 0] [--without-stacks] [--into FOLDER]
+    python -m bench.verdicts.record [--seconds 900] [--pods 24] [--seed 0] [--into FOLDER]
 
 Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
 and the Django `shop` under gunicorn. Load over loopback follows `weather`: compressed days, a slow
@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.verdicts.recordings import RECORDED, Recording, recording_of, save, without_stacks
+from bench.verdicts.recordings import RECORDED, Recording, recording_of, save
 from bench.verdicts.weather import DAY_SECONDS, KINDS, RATES, Weather, shares
 from sidelight.stacks.window import Window
 from tests.running import Running, eventually, running, sidelight
@@ -45,7 +45,6 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=100, help="samples per second")
     parser.add_argument("--load", type=float, default=1, help="times the usual requests")
     parser.add_argument("--seed", type=int, default=0, help="another one has other load")
-    parser.add_argument("--without-stacks", action="store_true", help="keep how many samples there were")
     parser.add_argument("--into", type=Path, default=RECORDED)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and what was started ends too
@@ -151,7 +150,7 @@ def report(service: str, windows: Sequence[Window], folder: Path, given: argpars
     recording = recording_of(loaded, by_pod)
     given.into.mkdir(parents=True, exist_ok=True)
     path = given.into / f"{service}.npz"
-    save(without_stacks(recording) if given.without_stacks else recording, path)
+    save(recording, path)
     print(f"{service}: {told['failed']} requests failed, {told['dropped']} dropped; {described(recording)}")
     print(f"  {path}: {path.stat().st_size} bytes", flush=True)
 

@@ -117,9 +117,9 @@ class Recording:
         return flat.reshape(len(self.start), wide)
 
 
-def names(folder: Path = RECORDED) -> list[str]:
+def names() -> list[str]:
     """What is recorded in git."""
-    return sorted(path.stem for path in folder.glob("*.npz"))
+    return sorted(path.stem for path in RECORDED.glob("*.npz"))
 
 
 def load(name: str) -> Recording:
@@ -246,23 +246,6 @@ def answered(window: Window, seconds: Mapping[int, int]) -> float:
     until = start + window.duration_ns / SECOND_NS
     whole = range(int(start), int(until) + 1)
     return sum(seconds.get(at, 0) * max(0.0, min(until, at + 1) - max(start, at)) for at in whole)
-
-
-def without_stacks(recording: Recording) -> Recording:
-    """The same with all samples of a window in one node, which takes little room."""
-    cpu, both = recording.samples().astype(np.int64), recording.samples("wall").astype(np.int64)
-    windows = np.arange(len(cpu))
-    root = np.zeros(1, np.int64)
-    return replace(
-        recording,
-        functions=("all",),
-        parent=root - 1,
-        function=root,
-        window=windows,
-        node=np.zeros_like(windows),
-        cpu=cpu,
-        idle=both - cpu,
-    )
 
 
 class Tree:

@@ -111,7 +111,7 @@ def _trial(
     chosen = np.unique(code.function[luck.choice(heavy, min(changes, len(heavy)), replace=False)])
     factors[np.isin(code.function, chosen)] = factor
     sides = []
-    for side, mean in enumerate(means(world, luck)[:2]):
+    for side, mean in enumerate(means(world, luck)):
         # each function has its own ways in each pod: what is called how often differs
         own = np.exp(luck.normal(0, 0.05, (functions, pods)))[code.function]
         weight = code.weight * (factors if side else 1.0)

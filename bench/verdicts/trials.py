@@ -18,18 +18,14 @@ F64 = NDArray[np.float64]
 class Windows:
     """A side as it was recorded: what was watched, (P, N) of pods by windows so many seconds long, and the
     samples of K quantities, (K, P, N). The first of them is the whole.
-
-    With `requests` of each pod and window, (P, N), rates are per request, as the collector has it where
-    Prometheus tells them by pod.
     """
 
     watched: F64
     samples: F64
     seconds: float = 60.0
-    requests: F64 | None = None
 
     def side(self) -> Side:
-        watched = cells(self.watched if self.requests is None else self.requests)
+        watched = cells(self.watched)
         names = tuple((f"pod-{row}",) for row in range(len(watched)))
         return Side(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
 
@@ -61,15 +57,9 @@ def compared(
     return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
 
 
-def families(
-    a: Windows,
-    b: Windows,
-    functions: int,
-    *,
-    same_time: bool = False,
-) -> tuple[F64, F64, F64]:
+def families(a: Windows, b: Windows, functions: int, *, same_time: bool = False) -> tuple[F64, F64, F64]:
     """The p of self and total of so many functions, which follow the whole, and of call paths, the rest."""
-    plan, of_a, of_b = _planned(a, b, same_time, False, 0)
+    plan, of_a, of_b = _planned(a, b, same_time)
     count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
 
     def judged(start: int, end: int | None, usual: Usual | None = None) -> Effects:
@@ -85,8 +75,8 @@ def _planned(
     a: Windows,
     b: Windows,
     same_time: bool,
-    same_pods: bool,
-    look: int,
+    same_pods: bool = False,
+    look: int = 0,
     load: Load = Load.UNKNOWN,
 ) -> tuple[Design, F64, F64]:
     of_a, of_b = cells(a.samples), cells(b.samples)

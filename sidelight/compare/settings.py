@@ -171,18 +171,22 @@ class CompareSettings:
             )
 
     def _check_files(self) -> None:
-        for name in ("baseline", "comparison", "function", "focus", "min_depth", "max_depth", "wait"):
+        for name in (
+            "baseline",
+            "comparison",
+            "function",
+            "focus",
+            "min_depth",
+            "max_depth",
+            "wait",
+            "assume_equal_load",
+        ):
             if getattr(self, name):
                 flag = name.replace("_", "-")
                 raise BadSetting(
                     f"--{flag} is for a collector's windows, not for two files",
                     hint="Give one selector, or no --" + flag,
                 )
-        if self.assume_equal_load:
-            raise BadSetting(
-                "--assume-equal-load is for a collector's windows, not for two files",
-                hint="Leave it out: two files are compared by their samples, whatever the load was.",
-            )
         if bool(self.baseline_seconds) != bool(self.comparison_seconds):
             raise BadSetting(
                 "--baseline-seconds and --comparison-seconds belong together",

@@ -117,12 +117,10 @@ def design(
     alpha: float = 0.05,
     look: int = 0,
     detect: float = 0.05,
-    day: float = DAY,
     load: Load = Load.UNKNOWN,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly what
-    is compared changes. Days last `day` seconds. `load`: how it is known what load does where sides are not
-    of the same time.
+    is compared changes. `load`: how it is known what load does where sides are not of the same time.
 
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
@@ -143,7 +141,7 @@ def design(
     seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
     apart = not same_time or other_days
     fast = load is Load.ASSUMED_EQUAL
-    found = passing(series, seconds, ROOM * level, None if same_time else day, fast=fast)
+    found = passing(series, seconds, ROOM * level, None if same_time else DAY, fast=fast)
     by = load if apart else Load.CONCURRENT
     return Design(a, b, same_time, other_days, same_pods, found, level, detect, by)
 

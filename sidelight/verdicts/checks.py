@@ -25,8 +25,10 @@ LOAD_SHARE: Final = 0.2
 """By so much of the smaller the load of sides may differ without a word."""
 NEEDED: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a type reads too low."""
-SATURDAY: Final = 5
-TIME_HINT: Final = "Compare the versions while both run. If both had the same load, pass load=equal."
+TIME_HINT: Final = (
+    "Compare the versions while both run. "
+    "If both had the same load, assume it: load=equal, or --assume-equal-load."
+)
 FALLBACKS: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks are no match for those of the others."""
 
@@ -350,11 +352,6 @@ def _hertz(periods_us: Sequence[float]) -> str:
 
 def _moments(side: Taken) -> Iterator[datetime]:
     return (datetime.fromtimestamp(at, UTC) for at in (side.first, side.last))
-
-
-def is_weekend(unix: float) -> bool:
-    """Whether a moment (seconds since 1970) is on a Saturday or Sunday, in UTC."""
-    return datetime.fromtimestamp(unix, UTC).weekday() >= SATURDAY
 
 
 def _clock(side: Taken) -> str:

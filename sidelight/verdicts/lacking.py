@@ -38,8 +38,10 @@ class More:
 
 
 def more(found: Effects, design: Design, index: int = 0) -> More | None:
-    """What is lacking, `None` where nothing is. Minutes are in all, of each
-    side; time shrinks what does not last."""
+    """What is lacking, `None` where nothing is, or where load is unknown.
+
+    Minutes are in all, of each side; time shrinks what does not last.
+    """
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])
         for values in (found.a, found.b, found.variance, found.lasting, found.needed, found.detectable)

@@ -94,7 +94,7 @@ def test_a_side_without_windows_is_waited_for() -> None:
     assert said == "B has no windows yet (waited 0 s, at most 1 min 40 s more)\n"
 
 
-def test_sides_of_different_times_are_waited_for_until_something_tells_what_load_does() -> None:
+def test_sides_of_different_times_are_waited_for_until_they_are_concurrent() -> None:
     """As a version that was rolled out runs beside the one before for a while."""
     unknown = of(effect(b=1.5, direction="unclear", detectable=None), method={**METHOD, "load": "unknown"})
     found, time, said = waited([unknown, unknown, of(ENOUGH)])

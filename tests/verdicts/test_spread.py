@@ -209,16 +209,16 @@ def test_where_nothing_tells_what_load_does_no_change_is_told_and_no_interval(ho
     assert judge(both, both, load=Load.UNKNOWN, **how)[1].direction == (Direction.SAME,), "neither took any"
 
 
-def test_load_that_is_said_to_be_alike_leaves_what_passes_by_luck() -> None:
+def test_assumed_equal_load_leaves_noise_that_does_not_last() -> None:
     a, b = pods(1, 6), 1.2 * pods(2, 6)
-    alike, course = (judge(a, b, load=load)[1] for load in (Load.ASSUMED_EQUAL, Load.COURSE))
-    assert alike.direction == (Direction.MORE,)
-    assert alike.detectable[0] < course.detectable[0]
+    equal, course = (judge(a, b, load=load)[1] for load in (Load.ASSUMED_EQUAL, Load.COURSE))
+    assert equal.direction == (Direction.MORE,)
+    assert equal.detectable[0] < course.detectable[0]
     assert judge(a, b, load=Load.ASSUMED_EQUAL, same_time=True)[0].load is Load.CONCURRENT
 
 
 @pytest.mark.long
-def test_equal_sides_under_a_load_that_is_alike_are_told_apart_no_more_often_than_the_level_says() -> None:
+def test_equal_sides_with_assumed_equal_load_keep_the_level() -> None:
     luck, trials = np.random.default_rng(3), 2000
     a, b = (
         pods(seed, 4, quantities=trials) * np.exp(luck.normal(0, 0.1, (trials, 1, 16))) for seed in (5, 6)

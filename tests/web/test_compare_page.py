@@ -382,13 +382,13 @@ def test_unknown_load_colours_nothing_until_equal_load_is_assumed(shop: str, ope
     doubts = page.get_by_role("list", name="Before you compare").get_by_role("listitem")
     expect(doubts.filter(has_text="time")).to_contain_text("load=equal")
     shown = {box["fill"] for box in boxes(page)}
-    alike = page.get_by_role("button", name="Assume equal load")
-    alike.click()
+    equal = page.get_by_role("button", name="Assume equal load")
+    equal.click()
     expect(sentence(page)).to_contain_text("B takes 45.5 % more CPU time than A")
     assert given(page)["load"] == "equal"
     expect(page.get_by_text("differences may be caused by load")).to_have_count(0)
     eventually("what changed has its colour", lambda: {box["fill"] for box in boxes(page)} - shown)
-    alike.click()
+    equal.click()
     expect(sentence(page)).to_contain_text("their load may differ")
     assert "load" not in given(page)
     page.goto(f"{shop}/s/pay/compare?{SIDES.replace('&load=equal', '')}")

@@ -30,7 +30,7 @@ MANY: Final = ("conditions",)
 """Parameters that may be given more than once."""
 REQUESTS: Final = ("baseline_requests", "comparison_requests")
 LOADS: Final = ("unknown", "equal")
-"""What is known of the load of sides at different times."""
+"""Whether the load of sides at different times is unknown or assumed to be equal."""
 
 JUDGED: Final = ("detect", "look", "alpha", "coverage", "load", *REQUESTS, "limit", *MANY)
 """Parameters of a verdict."""

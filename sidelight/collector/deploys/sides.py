@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span
-from sidelight.verdicts.checks import is_weekend
 
 MOST_DAYS: Final = 14
 """No earlier day than this is looked at."""
@@ -24,6 +24,7 @@ BOTH: Final = 0.5
 COVERED: Final = 0.8
 """The previous version must have run for this share of the hours of an earlier day."""
 LEAST_SECONDS: Final = 60.0
+_SATURDAY: Final = 5
 
 Ran = Callable[[str, float, float], Span | None]
 """From when until when a version was seen in a range."""
@@ -64,9 +65,14 @@ def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules) -> Sides | None
 def earlier_days(wanted: Range, first: float) -> Iterator[int]:
     """How many days earlier to look, in turn: days of the same kind (of the week, or its end) come first."""
     most = min(MOST_DAYS, int((wanted.start - first) // DAY_SECONDS))
-    own = is_weekend(wanted.start)
+    own = _is_weekend(wanted.start)
     days = range(1, most + 1)
-    yield from sorted(days, key=lambda n: (is_weekend(wanted.start - n * DAY_SECONDS) is not own, n))
+    yield from sorted(days, key=lambda n: (_is_weekend(wanted.start - n * DAY_SECONDS) is not own, n))
+
+
+def _is_weekend(unix: float) -> bool:
+    """Whether a moment (Unix seconds) is on a Saturday or Sunday, in UTC."""
+    return datetime.fromtimestamp(unix, UTC).weekday() >= _SATURDAY
 
 
 def _before(deploy: Deploy, wanted: Range, ran: Ran) -> Sides | None:

@@ -51,13 +51,13 @@ class Wanted:
 
 def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:
     """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
-    rows = telling(own.windows.table, thread)
+    rows = _telling(own.windows.table, thread)
     idle, every = own.seconds(("idle",), rows), own.seconds(STATES, rows)
     samples = float(floats(own.windows.table["idle"])[rows].sum())
     return idle, Side(every, own.side.pods, own.side.seconds), samples
 
 
-def telling(table: pa.Table, thread: str | None) -> Flags:
+def _telling(table: pa.Table, thread: str | None) -> Flags:
     """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
     lists = one(table["missing_states"])
     blind = whole(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
