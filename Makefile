@@ -156,8 +156,8 @@ DEMO_STEPS = $(if $(filter $(VENV),$(DEMO)),"development environment=install",\
 
 .PHONY: demo
 demo: $(if $(filter .demo,$(DEMO)),.demo/.tools) ## four services, a sidecar on each, a collector and its UI; DEMO_FLAGS="--seconds 20 --no-browser"
-	@$(PYTHON) -m sidelight.demo.install $(DEMO_STEPS) "web UI (npm)=web/dist/.built"
-	@$(DEMO_PYTHON) -m sidelight.cli demo $(DEMO_FLAGS)
+	@$(PYTHON) -m sidelight_cli.demo.install $(DEMO_STEPS) "web UI (npm)=web/dist/.built"
+	@$(DEMO_PYTHON) -m sidelight.main demo $(DEMO_FLAGS)
 
 .PHONY: test-services
 test-services: install python3.14 ## real services on every Python, into docs/support.md; SERVICES_FLAGS="--service uWSGI --missing"
@@ -217,7 +217,7 @@ lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.
 
 .PHONY: clean
 clean: ## remove what was built; .venv, .tools and node_modules stay
-	rm -rf dist web/dist native/target sidelight/collector/ui .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf dist web/dist native/target collector/sidelight_collector/ui .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -not -path './.venv/*' -exec rm -rf {} +
 
 define need-python
@@ -244,7 +244,7 @@ $(VENV)/bin/python:
 	.demo/python/bin/python -m pip --disable-pip-version-check install --progress-bar off --no-compile \
 		--require-hashes --no-deps --requirement requirements/demo.txt
 	printf '%s\n' ../../../../.. ../../../../lib > "$$(echo .demo/python/lib/python3*/site-packages)/sidelight.pth"
-	.demo/python/bin/python -c 'import sidelight.collector.main, sidelight.sidecar.main, sidelight.demo.command, tornado.web, uvloop'
+	.demo/python/bin/python -c 'import sidelight_collector.main, sidelight_sidecar.main, sidelight_cli.demo.command, tornado.web, uvloop'
 	touch $@
 
 .demo/.native: $(NATIVE_SOURCES) | .demo/.tools

@@ -37,19 +37,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import query
 import structlog
 
-from sidelight.collector.api.answers import Answers, Asked
-from sidelight.collector.api.reply import json_reply
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.disk import DiskCachedStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.opening import open_store
-from sidelight.collector.store.segments import write_segment
-from sidelight.stacks.selectors import Selector
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.http.api.answer_cache import Answers, Asked
+from sidelight_collector.http.api.responses import json_reply
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
+from sidelight_collector.storage.backends.open_store import open_store
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import write_segment
+from sidelight_model.selectors import Selector
+from sidelight_model.window import Window
 from tests.collector.counting import Counting
 from tests.running import s3_server
 

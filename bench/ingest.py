@@ -27,7 +27,7 @@ import zstandard
 from ulid import ULID
 
 from bench.corpus import Corpus, Shape
-from sidelight.stacks.window import encode
+from sidelight_model.window import encode
 
 LIMIT_MS = 2.2
 CONNECTIONS = 32
@@ -35,7 +35,7 @@ CONNECTIONS = 32
 
 def start(store: str, port_file: Path) -> subprocess.Popen[bytes]:
     arguments = ["--listen", "127.0.0.1:0", "--store", store, "--port-file", str(port_file)]
-    code = "import sys; from sidelight.collector.command import run; sys.exit(run(sys.argv[1:]))"
+    code = "import sys; from sidelight_collector.command import run; sys.exit(run(sys.argv[1:]))"
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.DEVNULL)
     while not port_file.exists():
         if process.poll() is not None:

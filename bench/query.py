@@ -28,26 +28,26 @@ from itertools import islice
 
 import zstandard
 
-from sidelight.collector.api.reply import Reply, json_reply
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.flame import Flame, flame
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.tables import By, depth, functions
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store import manifest
-from sidelight.collector.store.manifest import Block
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.segments import event_day, write_segment
-from sidelight.stacks.counts import Counts, ProfileType
-from sidelight.stacks.folded import Stack, join
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.profile import Profile, merge, tree
-from sidelight.stacks.selectors import Selector
-from sidelight.stacks.tree import prune, totals
-from sidelight.stacks.window import Quality, Window, decode, encode
+from sidelight_collector.answers.flame import Flame, flame
+from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.http.api.responses import Reply, json_reply
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.manifest import Block
+from sidelight_collector.storage.segments import event_day, write_segment
+from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.folded import Stack, join
+from sidelight_model.labels import Labels
+from sidelight_model.profile import Profile, merge, tree
+from sidelight_model.selectors import Selector
+from sidelight_model.tree import prune, totals
+from sidelight_model.window import Quality, Window, decode, encode
 
 START_NS = 1_795_219_200 * 10**9  # 2026-11-21T00:00:00Z
 SECOND_NS = 10**9

@@ -75,7 +75,14 @@ def load(url: str, rate: int, seconds: float) -> subprocess.Popen[str]:
     """Requests at a constant rate from a process of its own; one line of JSON when it has ended."""
     command = ["--url", url, "--rate", str(rate), "--seconds", str(seconds), "--path", "/50"]
     return subprocess.Popen(
-        [sys.executable, "-m", "sidelight.demo.load", *command, "--warm-up-seconds", "1"],
+        [
+            sys.executable,
+            "-m",
+            "sidelight_cli.demo.processes.load_generator",
+            *command,
+            "--warm-up-seconds",
+            "1",
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -270,7 +277,7 @@ def many(options: argparse.Namespace) -> None:
         command = [
             sys.executable,
             "-m",
-            "sidelight.cli",
+            "sidelight.main",
             "sidecar",
             "--service",
             "bench",

@@ -18,24 +18,24 @@ from contextlib import closing
 
 from ulid import ULID
 
-from sidelight.collector.api.reply import json_reply
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.heatmap import Bounds, heatmap
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.listing import services
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.query.overview import overview
-from sidelight.collector.query.reading import Deadline, Reading
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.segments import event_day, write_segment
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.answers.catalog import services
+from sidelight_collector.answers.heatmap import Bounds, heatmap
+from sidelight_collector.answers.service_overview import overview
+from sidelight_collector.http.api.responses import json_reply
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_context import Deadline, Reading
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import event_day, write_segment
+from sidelight_model.counts import ProfileType
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window
 
 SECOND_NS = 10**9
 DAY_NS = 86_400 * SECOND_NS

@@ -67,7 +67,7 @@ def measure(way: str, collector: str, options: argparse.Namespace) -> None:
         given = ["--service", "bench", "--match", r"sampler_targets\.py", "--listen", "127.0.0.1:0"]
         given += ["--collector", collector, "--spool-dir", f"{scratch}/spool", *WAYS[way], *options.sidecar]
         said = Path(scratch, "sidecar")
-        command = [sys.executable, "-m", "sidelight.cli", "sidecar", *given]
+        command = [sys.executable, "-m", "sidelight.main", "sidecar", *given]
         sidecar = stack.enter_context(started(*command, said=said))
         while not (found := re.search(r"listening\S*\s+url=(\S+)", said.read_text())):
             if sidecar.poll() is not None:

@@ -36,23 +36,23 @@ import structlog
 
 from bench import ingest
 from bench.corpus import START_NS, Corpus, Shape, shape_arguments, shape_of
-from sidelight.collector.api.reply import json_reply
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.tables import depth
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.hashed import HashedWindow
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.segments import ROOT, event_day, write_hashed_segment
-from sidelight.stacks.counts import ProfileType
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.top_and_depth import depth
+from sidelight_collector.http.api.responses import json_reply
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.stack_hashing import HashedWindow
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import ROOT, event_day, write_hashed_segment
+from sidelight_model.counts import ProfileType
 
 DAY_SECONDS: Final = 86_400
 HOUR_SECONDS: Final = 3600

@@ -126,7 +126,7 @@ def running(
 
 def sidelight(*argv: str) -> list[str]:
     """The console script as a command of this interpreter."""
-    return [sys.executable, "-m", "sidelight.cli", *argv]
+    return [sys.executable, "-m", "sidelight.main", *argv]
 
 
 @dataclass

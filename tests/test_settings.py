@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cli import COMMANDS, run
+from sidelight.main import COMMANDS, run
 from sidelight.settings import BadSetting, address, parse, positive, seconds, setting, shown, size, whole
 
 

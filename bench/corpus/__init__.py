@@ -28,11 +28,11 @@ import xxhash
 from ulid import ULID
 
 from bench.corpus.stacks import service, version
-from sidelight.collector.store.hashed import HashedWindow, stack_hash
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window, encode
+from sidelight_collector.stack_hashing import HashedWindow, stack_hash
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window, encode
 
 START_NS: Final = 1_795_219_200 * 10**9
 """2026-11-21T00:00:00Z."""

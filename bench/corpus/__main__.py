@@ -21,7 +21,7 @@ import zstandard
 
 from bench.corpus import Corpus, Shape, shape_arguments, shape_of
 from bench.corpus.stacks import PROGRAMS, RECORDED
-from sidelight.stacks.window import encode
+from sidelight_model.window import encode
 from tests.services.venvs import environment
 
 
@@ -33,7 +33,7 @@ def record(seconds: float, rate: float) -> None:
         source = Path(__file__).parent / "programs" / f"{program}.py"
         with tempfile.TemporaryDirectory() as scratch:
             output = Path(scratch, "recorded.folded")
-            command = [sys.executable, "-m", "sidelight.cli", "record", "--rate", str(rate)]
+            command = [sys.executable, "-m", "sidelight.main", "record", "--rate", str(rate)]
             command += ["--output", str(output), "--", str(python), str(source), str(seconds)]
             subprocess.run(command, check=True, timeout=seconds + 120)
             text = output.read_bytes()

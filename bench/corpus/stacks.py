@@ -21,8 +21,8 @@ from typing import Final
 
 import zstandard
 
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack, join, parse_folded, split
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack, join, parse_folded, split
 
 PROGRAMS: Final = {"shop": 0.12, "feed": 0.44, "pricing": 0.44}
 """What share of a service's stacks comes of each program."""

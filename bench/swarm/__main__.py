@@ -32,8 +32,8 @@ import psutil
 from bench.corpus import Corpus, Shape
 from bench.swarm.proof import Proof, prove
 from bench.swarm.sidecars import Body, Result, Shipped, Task, blocks
-from sidelight.collector.store.s3 import S3Store
-from sidelight.stacks.folded import render_folded
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_model.folded import render_folded
 from tests.running import S3Server, collector, s3_server
 
 MB = 1 << 20

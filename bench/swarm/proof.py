@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.swarm.sidecars import Body, Shipped
-from sidelight.collector.columns import one, ordered, words
-from sidelight.collector.store.hashed import stack_hash
-from sidelight.collector.store.live import live
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.segments import read_segment
+from sidelight_collector.arrow_ops import one, ordered, words
+from sidelight_collector.stack_hashing import stack_hash
+from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import read_segment
 
 _LAST_NS: Final = 2**63 - 1
 _COLUMNS: Final = ("h", "idle", "running", "gil")

@@ -1,6 +1,6 @@
 """A process that is thousands of sidecars: each ships a window every so often until it is acknowledged.
 
-What a sidecar does is what `sidelight.sidecar.ship` does, answers and pauses by its own code: the oldest
+What a sidecar does is what `sidelight_sidecar.shipping.ship` does, answers and pauses by its own code: the oldest
 windows in one request, a pause that doubles, `Retry-After` obeyed, the same ids again. A connection is kept
 for 15 s after an answer, as aiohttp's is, and a new one goes to any of the collectors, as through a Service.
 A share of the answers is lost: the connection is cut a moment after the request was sent.
@@ -30,9 +30,9 @@ import xxhash
 import zstandard
 from ulid import ULID
 
-from sidelight.sidecar.answers import Answer, Outcome, pause, read_answer
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Window, encode
+from sidelight_model.labels import Labels
+from sidelight_model.window import Window, encode
+from sidelight_sidecar.shipping.ingest_response import Answer, Outcome, pause, read_answer
 
 KEPT_SECONDS: Final = 15.0
 BATCH_WINDOWS: Final = 200

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.verdicts.page import Table
-from sidelight.verdicts.bootstrap import rounds, seed_of
-from sidelight.verdicts.cells import Side, design
-from sidelight.verdicts.discovery import benjamini_hochberg, tree_rejections
-from sidelight.verdicts.spread import effects
+from sidelight_collector.statistics.inference.bootstrap import rounds, seed_of
+from sidelight_collector.statistics.inference.cluster_variance import effects
+from sidelight_collector.statistics.inference.design import Side, design
+from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
 
 LIMIT_MS = 300.0
 STACKS = 20_000

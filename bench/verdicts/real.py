@@ -13,7 +13,7 @@ from bench.verdicts.page import Table, share
 from bench.verdicts.recordings import Recording, load, names
 from bench.verdicts.trials import Windows, compared, families
 from bench.verdicts.weather import DAY_SECONDS
-from sidelight.verdicts.discovery import benjamini_hochberg
+from sidelight_collector.statistics.inference.fdr import benjamini_hochberg
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

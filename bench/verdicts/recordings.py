@@ -19,10 +19,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sidelight.stacks.counts import ZERO
-from sidelight.stacks.folded import split
-from sidelight.stacks.frames import without_line
-from sidelight.stacks.window import Window
+from sidelight_model.counts import ZERO
+from sidelight_model.folded import split
+from sidelight_model.frames import without_line
+from sidelight_model.window import Window
 
 RECORDED: Final = Path(__file__).parent / "recorded"
 SECOND_NS: Final = 10**9

@@ -11,7 +11,7 @@ from bench.verdicts import trials
 from bench.verdicts.page import Table, share
 from bench.verdicts.trials import Windows
 from bench.verdicts.worlds import World, means
-from sidelight.verdicts.discovery import benjamini_hochberg, family, tree_rejections
+from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, family, tree_rejections
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.verdicts.cells import BLOCKS, Design, Load, Side, design
-from sidelight.verdicts.moderation import Usual
-from sidelight.verdicts.spread import Effects, effects
+from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
+from sidelight_collector.statistics.inference.design import BLOCKS, Design, Load, Side, design
+from sidelight_collector.statistics.inference.shrinkage import Usual
 
 F64 = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.trials import Windows
-from sidelight.verdicts.cells import Load
+from sidelight_collector.statistics.inference.design import Load
 
 F64 = NDArray[np.float64]
 

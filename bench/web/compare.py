@@ -31,10 +31,10 @@ from playwright.sync_api import Browser, sync_playwright
 from ulid import ULID
 
 from bench.corpus.stacks import Known, service, version
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window, encode
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window, encode
 
 SECOND_NS = 10**9
 PERIOD_NS = 10_000_000
@@ -155,7 +155,7 @@ def main() -> int:
         argv = [
             sys.executable,
             "-m",
-            "sidelight.cli",
+            "sidelight.main",
             "collector",
             "--store",
             given.keep or f"{folder}/store",

@@ -9,9 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-from sidelight.collector.settings import Settings as Collector
-from sidelight.injector.settings import Settings as Injector
-from sidelight.sidecar.settings import Settings as Sidecar
+from sidelight_collector.settings.collector import Settings as Collector
+from sidelight_injector.settings import Settings as Injector
+from sidelight_sidecar.settings import Settings as Sidecar
 
 SCHEMA = Path(__file__).resolve().parent / "sidelight" / "values.schema.json"
 

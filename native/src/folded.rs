@@ -1,6 +1,6 @@
 //! Folded text into what a collector stores: each distinct stack with its hash and its counts by state.
 //!
-//! `sidelight.stacks.folded` and `sidelight.collector.store.hashed` are the same in Python; a test holds the two
+//! `sidelight_model.folded` and `sidelight_collector.stack_hashing` are the same in Python; a test holds the two
 //! together. What the text must look like is written there. A refusal here says only which line it is about: the
 //! reference, asked again, says why.
 

@@ -1,6 +1,6 @@
 //! Stacks of frames into the call tree that is drawn, in columns.
 //!
-//! `sidelight.collector.query.drawing` has the same in Python (over `sidelight.stacks.tree`), which says what each
+//! `sidelight_collector.query.call_tree` has the same in Python (over `sidelight_model.tree`), which says what each
 //! number is; a test holds the two together. Here the order comes first: once the stacks are sorted by the text of
 //! their frames, each shares with the one before it just the path from the root that both have, so that nodes come
 //! in pre-order, no node is ever looked for, and nothing recurses.

@@ -8,8 +8,8 @@ import pytest
 
 from bench.corpus import Corpus, Shape
 from bench.corpus.stacks import PROGRAMS, recorded, service, version
-from sidelight.collector.store.hashed import HashedWindow, hashed
-from sidelight.stacks.window import decode, encode
+from sidelight_collector.stack_hashing import HashedWindow, hashed
+from sidelight_model.window import decode, encode
 
 SMALL = Shape(pods=3, processes=2, days=0.05, versions=2, stacks=60, distinct=900)
 

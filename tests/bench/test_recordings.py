@@ -11,9 +11,9 @@ import pytest
 from bench.verdicts.real import grid
 from bench.verdicts.recordings import RECORDED, Recording, load, names, recording_of, save
 from bench.verdicts.weather import Weather
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window
 
 
 def window(pod: str, start: int, text: str, thread: str = "main", clock_ms: int = 0) -> Window:

@@ -12,10 +12,10 @@ from bench.corpus import Corpus, Shape
 from bench.swarm.__main__ import Outcome, Plan, run
 from bench.swarm.proof import prove
 from bench.swarm.sidecars import Body, Shipped, blocks, frame
-from sidelight.collector.store.hashed import HashedWindow
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.segments import write_hashed_segment
-from sidelight.collector.unpack import unpack
+from sidelight_collector.decompress import unpack
+from sidelight_collector.stack_hashing import HashedWindow
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.segments import write_hashed_segment
 
 COMPACTING = "--compact-interval-seconds 1 --compact-segments 2 --flush-seconds 0.5"
 SMALL = Plan(

@@ -19,7 +19,7 @@ from tests.cluster.pki import Authority, kubeconfig
 from tests.cluster.programs import eventually
 
 if TYPE_CHECKING:
-    from sidelight.cluster.client import Cluster
+    from sidelight_kubernetes.kubernetes_client import Cluster
 
 
 class Api:
@@ -150,7 +150,7 @@ class Api:
 
     def cluster(self, namespace: str | None = None, account: str | None = None) -> Cluster:
         """The product's own client, as the administrator or as an account."""
-        from sidelight.cluster.client import Cluster
+        from sidelight_kubernetes.kubernetes_client import Cluster
 
         if namespace and account:
             return Cluster.open(str(self.kubeconfig_of(namespace, account)))

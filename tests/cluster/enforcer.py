@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sidelight.cluster.client import Cluster, ClusterError
+from sidelight_kubernetes.kubernetes_client import Cluster, ClusterError
 from tests.cluster.node import Node
 from tests.cluster.policies import TABLE, Json, held, table
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import yaml
 
-from sidelight.cluster import words
+from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
 from tests.cluster.programs import ROOT, Programs, eventually, free_ports
 
 Json = dict[str, Any]
 NAME = "sidelight-injector"
-ASKED = {words.INJECT: "true"}
+ASKED = {label_names.INJECT: "true"}
 CHART = ROOT / "deploy" / "helm" / "sidelight"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _VALUES = "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true"
@@ -196,9 +196,9 @@ def made(api: Api, namespace: str, body: Json, *, dry_run: bool = False) -> Json
 def sidecars(pod: Json) -> list[Json]:
     """Its containers named like the sidecar, wherever they stand."""
     everywhere = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
-    return [one for one in everywhere if one["name"] == words.SIDECAR]
+    return [one for one in everywhere if one["name"] == label_names.SIDECAR]
 
 
 def told(pod: Json) -> str:
     """What the injector wrote on the pod."""
-    return pod["metadata"].get("annotations", {}).get(words.STATUS, "")
+    return pod["metadata"].get("annotations", {}).get(label_names.STATUS, "")

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sidelight.injector.certificates import Plan, make_authority, make_leaf
-from sidelight.injector.metrics import Metrics
-from sidelight.injector.tls import Tls
+from sidelight_injector.certificates.certificates import Plan, make_authority, make_leaf
+from sidelight_injector.certificates.tls import Tls
+from sidelight_injector.metrics import Metrics
 from tests.cluster.api import Api
 from tests.cluster.injecting import ASKED
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 import yaml
 
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.segments import list_segments, read_segment
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.segments import list_segments, read_segment
 from tests.cluster import images
 from tests.cluster import place as places
 from tests.cluster.node import Node

@@ -83,7 +83,7 @@ class Kubelet:
             given = {one["name"]: one["value"] for one in made["env"]}
             with (self._scratch / f"container-{name}.log").open("wb") as log:
                 self.started[name] = subprocess.Popen(
-                    [sys.executable, "-m", "sidelight.cli", *args],
+                    [sys.executable, "-m", "sidelight.main", *args],
                     env={**os.environ, **given},
                     stdout=log,
                     stderr=log,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sidelight.collector.discovery.kinds import Kind
+from sidelight_collector.kubernetes_discovery.k8s_objects import Kind
 from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 

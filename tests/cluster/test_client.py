@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cluster.client import (
+from sidelight_kubernetes.kubernetes_client import (
     Cluster,
     ClusterAway,
     Conflict,

@@ -17,9 +17,9 @@ import pytest
 import zstandard
 from ulid import ULID
 
-from sidelight.cluster.client import Cluster
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.reviews import Busy, ReviewRules, Reviews
+from sidelight_collector.auth.token_review import Busy, ReviewRules, Reviews
+from sidelight_collector.metrics import Metrics
+from sidelight_kubernetes.kubernetes_client import Cluster
 from tests.cluster.api import Api
 from tests.cluster.identifying import (
     JSON,
@@ -97,7 +97,7 @@ def sidecar(tmp_path: Path) -> Iterator[Any]:
         started.append(target := subprocess.Popen([sys.executable, "-c", TARGET]))
         (tmp_path / "token").write_text(token)
         (port,) = free_ports(1)
-        command = [sys.executable, "-m", "sidelight.cli", "sidecar", "--pid", str(target.pid)]
+        command = [sys.executable, "-m", "sidelight.main", "sidecar", "--pid", str(target.pid)]
         command += ["--collector", f"http://127.0.0.1:{collector.process.port()}", "--window-seconds", "1"]
         command += ["--token-file", str(tmp_path / "token"), "--listen", f"127.0.0.1:{port}"]
         # In a pod its host name is the pod's; here it is this machine's.

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sidelight.cluster import words
-from sidelight.injector import certificates
-from sidelight.injector.certificates import Plan, make_authority, make_leaf, read, written
-from sidelight.injector.metrics import Metrics
-from sidelight.injector.tls import Tls
+from sidelight_injector.certificates import certificates
+from sidelight_injector.certificates.certificates import Plan, make_authority, make_leaf, read, written
+from sidelight_injector.certificates.tls import Tls
+from sidelight_injector.metrics import Metrics
+from sidelight_kubernetes import label_names
 from tests.cluster.injecting import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
 from tests.cluster.other_webhooks import serving, somebody_else
 from tests.cluster.programs import Programs, eventually, guarded
@@ -53,7 +53,7 @@ def test_a_pod_of_a_labelled_namespace_gets_its_sidecar(api, shop):
     given = {one["name"]: one.get("value") for one in sidecar["env"]}
     assert (given["SIDELIGHT_SERVICE"], given["SIDELIGHT_VERSION"]) == ("checkout", "2026.11.3")
     [token] = [one for one in found["spec"]["volumes"] if one["name"] == "sidelight-token"]
-    assert token["projected"]["sources"][0]["serviceAccountToken"]["audience"] == words.AUDIENCE
+    assert token["projected"]["sources"][0]["serviceAccountToken"]["audience"] == label_names.AUDIENCE
 
 
 def test_a_deployments_pods_are_named_after_it(api, shop):
@@ -78,7 +78,7 @@ def test_a_deployments_pods_are_named_after_it(api, shop):
 
 @pytest.mark.parametrize(("label", "count"), [("false", 0), ("true", 1)])
 def test_the_pods_own_label_wins(api, shop, label, count):
-    assert len(sidecars(made(api, shop, pod("one", labels={words.INJECT: label})))) == count
+    assert len(sidecars(made(api, shop, pod("one", labels={label_names.INJECT: label})))) == count
 
 
 def test_a_pod_of_its_own_accord_gets_one_in_a_namespace_that_says_nothing(api, shop):
@@ -95,7 +95,7 @@ def test_pods_of_the_system_and_of_the_injector_are_left_alone(api, shop, inject
 
 
 def test_a_pod_that_cannot_have_one_is_made_and_says_why(api, shop):
-    body = pod("one", annotations={words.RATE: "5000"})
+    body = pod("one", annotations={label_names.RATE: "5000"})
     done = api.try_kubectl("-n", shop, "create", "-f", "-", input=json.dumps(body))
     assert done.returncode == 0
     assert "Warning: Sidelight did not inject its sidecar. --rate must be from 1 to 1000" in done.stderr
@@ -117,7 +117,7 @@ def test_what_is_only_tried_out_leaves_no_event(api, shop, injector):
     written = injector.number('events_total{outcome="written"}')
     repeated = injector.number('events_total{outcome="repeated"}')
     skipped = injector.number('skipped_total{reason="bad_annotation"}')
-    made(api, shop, pod("tried", annotations={words.RATE: "0"}), dry_run=True)
+    made(api, shop, pod("tried", annotations={label_names.RATE: "0"}), dry_run=True)
     assert injector.number('skipped_total{reason="bad_annotation"}') == skipped + 1
     assert injector.number('events_total{outcome="written"}') == written
     assert injector.number('events_total{outcome="repeated"}') == repeated
@@ -128,7 +128,7 @@ def test_where_pod_security_would_refuse_the_pod_it_is_made_without(api, shop):
     injected = made(api, shop, pod("one"), dry_run=True)
     strict = {**ASKED, "pod-security.kubernetes.io/enforce": "baseline"}
     with api.namespace(strict) as namespace:
-        refused = pod("by-hand", labels={words.INJECT: "false"})
+        refused = pod("by-hand", labels={label_names.INJECT: "false"})
         refused["spec"] |= {part: injected["spec"][part] for part in ("initContainers", "volumes")}
         status, answer = api.call("POST", f"/api/v1/namespaces/{namespace}/pods", refused)
         assert status == 403
@@ -174,7 +174,7 @@ def test_where_the_namespaces_limits_would_refuse_the_pod_it_is_made_without(api
         api.apply({"apiVersion": "v1", "metadata": {"name": "it"}, **limit}, namespace)
         parts = {part: injected["spec"][part] for part in ("initContainers", "volumes")}
         by_hand = {**sized("by-hand"), "spec": {**sized("by-hand")["spec"], **parts}}
-        by_hand["metadata"]["labels"] = {words.INJECT: "false"}
+        by_hand["metadata"]["labels"] = {label_names.INJECT: "false"}
         path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
 
         def answer() -> str:
@@ -371,8 +371,8 @@ def test_its_account_may_do_what_it_needs_and_no_more(api, injector):
     config = api.kubeconfig_of(injector.namespace, NAME)
     own = ["-n", injector.namespace]
 
-    def may(*words: str) -> bool:
-        return api.try_kubectl("auth", "can-i", *words, config=config).returncode == 0
+    def may(*label_names: str) -> bool:
+        return api.try_kubectl("auth", "can-i", *label_names, config=config).returncode == 0
 
     assert may("get", "namespaces")
     assert may("create", "events", "-n", "default")
@@ -415,7 +415,7 @@ def test_before_native_sidecars_a_pod_that_ends_is_left_without(api, shop, injec
     injector.start("injector", "--native", "never")
     injector.ready()
     lasting = made(api, shop, pod("lasting"))
-    assert [one["name"] for one in lasting["spec"]["containers"]] == ["app", words.SIDECAR]
+    assert [one["name"] for one in lasting["spec"]["containers"]] == ["app", label_names.SIDECAR]
     ending = made(api, shop, pod("ending", restartPolicy="Never"))
     assert sidecars(ending) == []
     assert "would keep it from ending" in told(ending)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from sidelight.cluster import words
+from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
 from tests.cluster.injecting import CHART, NAME, Injector, pod, rendered, sidecars
 from tests.cluster.programs import ROOT, Programs, eventually, free_ports, guarded
@@ -88,5 +88,5 @@ def test_the_yaml_to_paste_patches_a_deployment(api):
 
         [found] = eventually("a pod with the sidecar is there", pods)
         assert [one["name"] for one in found["spec"]["containers"]] == ["app"]
-        assert {"own", words.SIDECAR} <= {one["name"] for one in found["spec"]["volumes"]}
+        assert {"own", label_names.SIDECAR} <= {one["name"] for one in found["spec"]["volumes"]}
         assert found["spec"]["shareProcessNamespace"] is True

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidelight.cluster import words
+from sidelight_kubernetes import label_names
 from tests.cluster import images
 from tests.cluster.injecting import ASKED, Injector, installed, sidecars
 from tests.cluster.programs import Programs, eventually, guarded
@@ -85,7 +85,7 @@ def test_a_container_that_is_named_is_the_only_one_that_is_watched(node, shop):
     both = running(node, shop, pod("both", *two))
     eventually("both containers' processes are watched", lambda: len(watched(both)) == 2)
     body = pod("one", *two)
-    body["metadata"]["annotations"] = {words.CONTAINER: "c1"}
+    body["metadata"]["annotations"] = {label_names.CONTAINER: "c1"}
     one = running(node, shop, body)
     eventually("a process is read", lambda: [process for process in watched(one) if process["reader"]])
     assert len(watched(one)) == 1
@@ -114,6 +114,6 @@ def test_the_apps_own_security_settings_are_in_force_beside_the_sidecars(node, s
     eventually("its process is watched", lambda: len(watched(found)) == 1)
     told = node.kubectl("-n", shop, "exec", "strict", "-c", "c0", "--", "id")
     assert "uid=10001" in told
-    assert "uid=0" in node.kubectl("-n", shop, "exec", "strict", "-c", words.SIDECAR, "--", "id")
-    token = ("exec", "strict", "-c", words.SIDECAR, "--", "cat", "/etc/sidelight/token")
+    assert "uid=0" in node.kubectl("-n", shop, "exec", "strict", "-c", label_names.SIDECAR, "--", "id")
+    token = ("exec", "strict", "-c", label_names.SIDECAR, "--", "cat", "/etc/sidelight/token")
     assert node.kubectl("-n", shop, *token).count(".") == 2

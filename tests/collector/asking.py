@@ -11,15 +11,15 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from sidelight.collector.activity import Activity
-from sidelight.collector.api import routes
-from sidelight.collector.api.answers import Origin
-from sidelight.collector.app import Readiness, build_app
-from sidelight.collector.door import Tokens
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.store.objects import ObjectStore
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.http.api import routes
+from sidelight_collector.http.api.answer_cache import Origin
+from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.objects import ObjectStore
 from tests.collector.storing import SECOND_NS, START_NS
 
 NOW_NS = START_NS + 3600 * SECOND_NS
@@ -30,7 +30,7 @@ Client = TestClient[Request, Application]
 
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
-    read: dict[str, Any] = json.loads(files("sidelight.collector").joinpath("openapi.json").read_text())
+    read: dict[str, Any] = json.loads(files("sidelight_collector").joinpath("openapi.json").read_text())
     return read
 
 

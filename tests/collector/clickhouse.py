@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sidelight.collector.engine_url import EngineUrl
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.clickhouse import ClickHouse
-from sidelight.collector.query.elsewhere import Elsewhere, place
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouse
+from sidelight_collector.query.engines.clickhouse.stage1 import Elsewhere, place
+from sidelight_collector.settings.engine_url import EngineUrl
 from tests.running import ROOT, eventually, running
 
 KEPT = dict.fromkeys(("retention_raw_days", "retention_hour_days", "retention_day_days"), 36_525)

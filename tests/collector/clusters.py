@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from sidelight.cluster.client import ClusterError, Event, Expired
+from sidelight_kubernetes.kubernetes_client import ClusterError, Event, Expired
 
 NOW = 1_795_253_400.0
 STARTED = "2026-11-21T09:00:00Z"

@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from sidelight.collector.query.flame import Flame, flame
-from sidelight.collector.query.picking import ALL, Pick
-from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.verdict import Verdict, VerdictAnswer, verdict
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.answers.flame import Flame, flame
+from sidelight_collector.comparison.answer import Verdict, VerdictAnswer, verdict
+from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Quality, Window
 from tests.collector.storing import asked, question, stored, window
 
 CPU, WALL, GIL = ProfileType.CPU, ProfileType.WALL, ProfileType.GIL

@@ -17,17 +17,17 @@ import pytest
 from aiohttp import ClientSession
 from ulid import ULID
 
-from sidelight.collector.door import Tokens
-from sidelight.collector.main import serve
-from sidelight.collector.settings import Settings
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreRefused
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.unconditional import UnconditionalStore
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Window
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.main import serve
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.backends.no_conditional_writes import UnconditionalStore
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.objects import ObjectStore, StoreRefused
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Window
 from tests import running
 from tests.collector.clickhouse import Server
 from tests.collector.clickhouse import clickhouse as start_clickhouse

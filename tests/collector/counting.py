@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from sidelight.collector.store.objects import ObjectEntry, ObjectStore
+from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
 
 
 class Counting:

@@ -14,23 +14,23 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.doctor.examination import Report, examine
-from sidelight.collector.doctor.findings import Kind, Severity
-from sidelight.collector.doctor.settings import DoctorSettings
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.retention import Level, Policy, Retention
-from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import write_block
-from sidelight.collector.store.manifest import Block, Manifest
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.opening import CONFIG_KEY, verify
-from sidelight.collector.store.pins import Pin, add_pin
-from sidelight.collector.store.segments import SegmentRef, event_day, list_segments, parquet, write_segment
-from sidelight.collector.store.tables import Part
-from sidelight.collector.values import Days
-from sidelight.stacks.window import Window
+from sidelight_collector.doctor.checker import Report, examine
+from sidelight_collector.doctor.findings import Kind, Severity
+from sidelight_collector.doctor.settings import DoctorSettings
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings.types import Days
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.backends.open_store import CONFIG_KEY, verify
+from sidelight_collector.storage.blocks import write_block
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.retention import Level, Policy, Retention
+from sidelight_collector.storage.manifest import Block, Manifest
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.pins import Pin, add_pin
+from sidelight_collector.storage.segments import SegmentRef, event_day, list_segments, parquet, write_segment
+from sidelight_collector.storage.tables import Part
+from sidelight_model.window import Window
 from tests.collector.storing import START_NS, stored, window
 from tests.collector.test_query_blocks import fleet
 

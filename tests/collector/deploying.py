@@ -11,23 +11,23 @@ from math import sqrt
 from random import Random
 from typing import Any, TypeVar
 
-from sidelight.collector.deploys.deploy import Deploy, Rules
-from sidelight.collector.deploys.judging import Judge
-from sidelight.collector.deploys.pace import Pace
-from sidelight.collector.deploys.shelf import Shelf
-from sidelight.collector.deploys.watch import Alerts, Watch
-from sidelight.collector.discovery.rollouts import Rollout
-from sidelight.collector.lru import Lru
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.cache import TableCache
-from sidelight.collector.query.engine import MANIFESTS, until_complete
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.reading import Deadline, Reading
-from sidelight.collector.store.lease import Leases
-from sidelight.collector.store.manifest import Manifest
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.window import Window
+from sidelight_collector.deploys.deploy import Deploy, Rules
+from sidelight_collector.deploys.deploy_repository import Shelf
+from sidelight_collector.deploys.evaluation import Judge
+from sidelight_collector.deploys.evaluator import Alerts, Watch
+from sidelight_collector.deploys.rate_limiter import Pace
+from sidelight_collector.kubernetes_discovery.rollouts import Rollout
+from sidelight_collector.lru import Lru
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import MANIFESTS, until_complete
+from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_context import Deadline, Reading
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lease import Leases
+from sidelight_collector.storage.manifest import Manifest
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Window
 from tests.collector.storing import START_NS, stored, window
 
 Answer = TypeVar("Answer")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import TypeVar
 
-from sidelight.collector.store.objects import ObjectEntry, ObjectStore, StoreUnavailable
+from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, StoreUnavailable
 
 Answer = TypeVar("Answer")
 

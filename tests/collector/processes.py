@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.live import live
-from sidelight.collector.store.segments import read_segment
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.segments import read_segment
 
 SECONDS = 300.0
 """Longer than anything takes on a machine that is crowded; whoever waits goes on when it is there."""
@@ -28,7 +28,7 @@ class Process:
         """`alone` in a process group, as one started by a shell is."""
         self.port_file = scratch / f"port-{random.randrange(1 << 30)}"
         self.log = scratch / f"log-{self.port_file.name}"
-        command = [sys.executable, "-m", "sidelight.cli", "collector", "--store", store]
+        command = [sys.executable, "-m", "sidelight.main", "collector", "--store", store]
         address = [] if "--listen" in options else ["--listen", "127.0.0.1:0"]
         self.process = subprocess.Popen(
             [*command, *address, "--port-file", str(self.port_file), "--log-json", *options],

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sidelight.collector import retention
-from sidelight.collector.activity import Activity
-from sidelight.collector.batches import FlushRule
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.flusher import Flusher
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.cache import TableCache
-from sidelight.collector.query.errors import QueryTimeout
-from sidelight.collector.recent import DuplicateId, RecentIds, stored_ids
-from sidelight.collector.store import manifest
-from sidelight.collector.store.hashed import hashed
-from sidelight.collector.store.objects import StoreError
-from sidelight.collector.store.segments import read_segment
-from sidelight.collector.store.tables import ADDED_UP
-from sidelight.collector.values import Days
-from sidelight.stacks.errors import SidelightError
+from sidelight_collector.ingest.batch import FlushRule
+from sidelight_collector.ingest.dedup import DuplicateId, RecentIds, stored_ids
+from sidelight_collector.ingest.segment_writer import Flusher
+from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.settings.types import Days
+from sidelight_collector.stack_hashing import hashed
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.lifecycle import retention
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.objects import StoreError
+from sidelight_collector.storage.segments import read_segment
+from sidelight_collector.storage.tables import ADDED_UP
+from sidelight_model.errors import SidelightError
 from tests.collector.faults import Died
 from tests.collector.simulated_queries import ask, drawn
 from tests.collector.simulated_store import Line, Process

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from sidelight.collector.query.cache import TableCache
-from sidelight.collector.query.export import folded
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.query.reading import Deadline, Incomplete, Reading
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.tables import HOUR_NS
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.export import folded
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_context import Deadline, Incomplete, Reading
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.tables import HOUR_NS
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 
 MIDNIGHT = 1_795_219_200
 """2026-11-21T00:00:00Z; the world begins on that day."""

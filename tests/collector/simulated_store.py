@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from sidelight.collector.store.objects import ObjectChanged, ObjectEntry, ObjectExists, StoreUnavailable
+from sidelight_collector.storage.objects import ObjectChanged, ObjectEntry, ObjectExists, StoreUnavailable
 from tests.collector.faults import Died
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ from random import Random
 import pytest
 from greenlet import getcurrent, greenlet
 
-from sidelight.collector import retention
-from sidelight.collector.compaction import Compaction
-from sidelight.collector.store import blocks, manifest
-from sidelight.collector.store.objects import ObjectStore, StoreError
-from sidelight.collector.store.segments import event_day, parse_segment_key
-from sidelight.collector.store.tables import HOUR_NS
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.storage import blocks, manifest
+from sidelight_collector.storage.lifecycle import retention
+from sidelight_collector.storage.lifecycle.compaction import Compaction
+from sidelight_collector.storage.objects import ObjectStore, StoreError
+from sidelight_collector.storage.segments import event_day, parse_segment_key
+from sidelight_collector.storage.tables import HOUR_NS
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window
 from tests.collector.faults import Died
 from tests.collector.simulated_processes import (
     METRICS,

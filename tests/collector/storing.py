@@ -10,18 +10,18 @@ from typing import TypeVar
 
 from hypothesis import settings
 
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.scan import Stage1
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.segments import event_day, write_segment
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.engine.window_sums import Stage1
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import event_day, write_segment
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window
 
 Answer = TypeVar("Answer")
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sidelight.collector.activity import Activity
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.window import Quality
+from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Quality
 from tests.collector.asking import Client, get, serving
 from tests.collector.storing import PERIOD_NS, SECOND_NS, START_NS, stored, window
-from tests.stacks.test_svg import drawn
+from tests.model.test_svg import drawn
 
 START = START_NS // SECOND_NS
 

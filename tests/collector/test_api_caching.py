@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.api.answers import OVERHEAD_BYTES, Answers, Asked, Origin
-from sidelight.collector.api.reply import Reply, json_reply
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.errors import QueryTimeout
-from sidelight.collector.query.export import folded
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store import manifest
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
+from sidelight_collector.answers.export import folded
+from sidelight_collector.http.api.answer_cache import OVERHEAD_BYTES, Answers, Asked, Origin
+from sidelight_collector.http.api.responses import Reply, json_reply
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
 from tests.collector.asking import NOW_NS, Client, serving
 from tests.collector.counting import Counting
 from tests.collector.storing import SECOND_NS, asked, question, stored, window

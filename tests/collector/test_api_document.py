@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sidelight.collector.api.routes import PARAMETERS, PREFIX
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.window import Quality
+from sidelight_collector.http.api.routes import PARAMETERS, PREFIX
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Quality
 from tests.collector.asking import Client, document, serving
 from tests.collector.storing import stored, window
 
@@ -80,7 +80,9 @@ def test_the_document_is_openapi_3_1_whose_schemas_are_json_schema() -> None:
 
 
 def test_every_reference_in_the_document_leads_somewhere_and_everything_is_referred_to() -> None:
-    text = Path(__file__).parents[2].joinpath("sidelight/collector/openapi.json").read_text()
+    text = (
+        Path(__file__).parents[2].joinpath("collector/sidelight_collector/http/api/openapi.json").read_text()
+    )
     refs = set(re.findall(r'"\$ref": "(#/[^"]+)"', text))
     for ref in refs:
         assert resolved({"$ref": ref})

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sidelight.collector.door import Tokens
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectEntry, StoreUnavailable
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectEntry, StoreUnavailable
 from tests.collector.asking import Client, get, refused, serving
 from tests.collector.storing import stored, window
 

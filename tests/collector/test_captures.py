@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.captures.asked import BadBody, read_id, read_wish
-from sidelight.collector.captures.capture import (
+from sidelight_collector.captures.capture import (
     JOIN_SECONDS,
     STOP_SECONDS,
     Capture,
@@ -29,13 +28,14 @@ from sidelight.collector.captures.capture import (
     stopped,
     taken,
 )
-from sidelight.collector.captures.keeping import decode, decode_part, encode, encode_part
-from sidelight.collector.captures.recordings import read_recording, runs, speedscope
-from sidelight.collector.captures.shelf import NoCapture, Shelf, new_id
-from sidelight.collector.doctor.places import survey
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectDamaged, ObjectStore
+from sidelight_collector.captures.capture_codec import decode, decode_part, encode, encode_part
+from sidelight_collector.captures.capture_repository import NoCapture, Shelf, new_id
+from sidelight_collector.captures.capture_requests import BadBody, read_id, read_wish
+from sidelight_collector.captures.recordings.recording_files import read_recording, runs, speedscope
+from sidelight_collector.doctor.layout import survey
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from tests.collector.capturing import recording
 from tests.collector.faults import FaultyStore
 

@@ -16,19 +16,19 @@ import zstandard
 from aiohttp import ClientSession
 from ulid import ULID
 
-from sidelight.collector.captures.asked import POLL_BYTES, WISH_BYTES
-from sidelight.collector.captures.capture import Attached, Capture, Claim, Wish
-from sidelight.collector.captures.keeping import decode, encode
-from sidelight.collector.captures.onetime import OneTime, attached_name, issue
-from sidelight.collector.captures.shelf import AGENTS, ROOT, Shelf, new_id
-from sidelight.collector.door import Guard, Tokens
-from sidelight.collector.main import known_tokens
-from sidelight.collector.settings import Settings
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.writers import AttachedWriter, NotKnown, NotYours
-from sidelight.stacks.errors import BadLabel
-from sidelight.stacks.selectors import Selector
+from sidelight_collector.auth.authorizer import Guard, Tokens
+from sidelight_collector.auth.write_identity import AttachedWriter, NotKnown, NotYours
+from sidelight_collector.captures.capture import Attached, Capture, Claim, Wish
+from sidelight_collector.captures.capture_codec import decode, encode
+from sidelight_collector.captures.capture_repository import AGENTS, ROOT, Shelf, new_id
+from sidelight_collector.captures.capture_requests import POLL_BYTES, WISH_BYTES
+from sidelight_collector.captures.one_time_tokens import OneTime, attached_name, issue
+from sidelight_collector.main import known_tokens
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.errors import BadLabel
+from sidelight_model.selectors import Selector
 from tests.collector.capturing import (
     JSON,
     Sidecar,

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from sidelight.collector.captures.asked import Poll
-from sidelight.collector.captures.capture import Capture, Report, Rules, State, Wish
-from sidelight.collector.captures.desk import Desk, Orders
-from sidelight.collector.captures.shelf import Shelf
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.labels import Labels
+from sidelight_collector.captures.capture import Capture, Report, Rules, State, Wish
+from sidelight_collector.captures.capture_repository import Shelf
+from sidelight_collector.captures.capture_requests import Poll
+from sidelight_collector.captures.coordinator import Desk, Orders
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.labels import Labels
 
 
 @dataclass

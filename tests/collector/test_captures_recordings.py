@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.captures.holds import Holds, holds
-from sidelight.collector.captures.offsets import (
+from sidelight_collector.captures.recordings.loop_blocking import Holds, holds
+from sidelight_collector.captures.recordings.recording_files import Recording, Thread
+from sidelight_collector.captures.recordings.subsecond_heatmap import (
     Drawing,
     Kept,
     Recordings,
@@ -20,12 +21,11 @@ from sidelight.collector.captures.offsets import (
     read_moment,
     read_step,
 )
-from sidelight.collector.captures.recordings import Recording, Thread
-from sidelight.collector.query.errors import BadParameter
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.times import rfc3339
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.labels import Labels
+from sidelight_collector.query.query_errors import BadParameter
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.times import rfc3339
+from sidelight_model.counts import ProfileType
+from sidelight_model.labels import Labels
 from tests.collector.capturing import Sidecar, started
 from tests.collector.conftest import Serve
 from tests.collector.test_captures_api import QUICK, held_to

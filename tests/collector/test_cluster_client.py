@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cluster.client import Cluster, resource_of
 from sidelight.settings import BadSetting
+from sidelight_kubernetes.kubernetes_client import Cluster, resource_of
 
 
 def test_nobody_pays_for_the_client_library_who_does_not_open_a_cluster() -> None:
-    code = (
-        "import sys, sidelight.collector.main, sidelight.cluster.client; print('kubernetes' in sys.modules)"
-    )
+    code = "import sys, sidelight_collector.main, sidelight_kubernetes.kubernetes_client; print('kubernetes' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "False"
 

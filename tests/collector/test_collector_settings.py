@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.door import read_tokens
-from sidelight.collector.main import admission, query_limits, retention_policy
-from sidelight.collector.retention import Policy, last_expired
-from sidelight.collector.settings import Settings
-from sidelight.collector.values import Days
 from sidelight.settings import BadSetting, parse
+from sidelight_collector.auth.authorizer import read_tokens
+from sidelight_collector.main import admission, query_limits, retention_policy
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings.types import Days
+from sidelight_collector.storage.lifecycle.retention import Policy, last_expired
 
 CENTURY = {
     "retention_raw_days": 36_525,

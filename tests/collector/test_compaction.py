@@ -11,17 +11,17 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from sidelight.collector.compaction import Compaction, Day, Rules, is_over, next_step
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.export import Exported, folded
-from sidelight.collector.store import manifest
-from sidelight.collector.store.manifest import Block, Manifest, Version
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.collector.store.segments import SegmentRef, event_day, list_segments, parquet, write_segment
-from sidelight.collector.store.tables import PARTS, Part
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.export import Exported, folded
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Day, Rules, is_over, next_step
+from sidelight_collector.storage.manifest import Block, Manifest, Version
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.segments import SegmentRef, event_day, list_segments, parquet, write_segment
+from sidelight_collector.storage.tables import PARTS, Part
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.faults import Died, Fault, FaultyStore, steps
 from tests.collector.storing import START_NS, asked, copied, question, stored, window
 

@@ -15,8 +15,8 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Quality, Window
 from tests.collector.asking import Client, get, serving
 from tests.collector.storing import stored, window
 
@@ -66,7 +66,7 @@ async def client(store: ObjectStore) -> AsyncIterator[Client]:
 async def run(url: object, command: str, *argv: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", "sidelight.cli", command, *argv],
+        [sys.executable, "-m", "sidelight.main", command, *argv],
         capture_output=True,
         text=True,
         timeout=60,
@@ -264,7 +264,7 @@ async def test_what_the_collector_cannot_read_is_exit_code_64(
 
 
 async def test_a_reader_that_has_seen_enough_is_no_failure(client: Client) -> None:
-    argv = [sys.executable, "-m", "sidelight.cli", "compare", *RANGE, *SIDES, SHOP]
+    argv = [sys.executable, "-m", "sidelight.main", "compare", *RANGE, *SIDES, SHOP]
 
     def piped() -> tuple[int, bytes]:
         environment = {**os.environ, "SIDELIGHT_COLLECTOR": str(client.make_url("/"))}

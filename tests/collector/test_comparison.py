@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.picking import ALL, Pick
-from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.told import Verdict
-from sidelight.collector.query.verdict import verdict
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.verdicts.conditions import parse
+from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.comparison.model import Verdict
+from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.gates import parse
 from tests.collector.asking import get, refused, serving
 from tests.collector.comparison_data import (
     CPU,

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.query.flame import Flame, flame
-from sidelight.collector.query.picking import ALL
-from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.told import Verdict
-from sidelight.collector.query.verdict import verdict
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.tree import Tree, outline
-from sidelight.stacks.window import Quality, Window
-from sidelight.verdicts.conditions import parse
+from sidelight_collector.answers.flame import Flame, flame
+from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.comparison.model import Verdict
+from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.query.stack_filter import ALL
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
+from sidelight_model.gates import parse
+from sidelight_model.tree import Tree, outline
+from sidelight_model.window import Quality, Window
 from tests.collector.comparison_data import CPU, WELL, drawn, functions, said
 from tests.collector.storing import asked, question, stored, window
 

@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidelight.collector.columns import floats as column
-from sidelight.collector.kernel import NATIVE
-from sidelight.collector.query.basis import side
-from sidelight.collector.query.cells import Cuts, choose_apart, counted, cut
-from sidelight.collector.query.drawing import painted
-from sidelight.collector.query.frames import rows, weigh
-from sidelight.collector.query.picking import ALL, Pick
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.spreading import Rows, functions, nodes, spans
-from sidelight.collector.query.told import Verdict
-from sidelight.collector.query.verdict import verdict
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.sums import top
-from sidelight.stacks.tree import build, totals
-from sidelight.stacks.window import Window
-from sidelight.verdicts.conditions import parse
+from sidelight_collector.arrow_ops import floats as column
+from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.comparison.cost_tables import Rows, functions, nodes, spans
+from sidelight_collector.comparison.matrix import Cuts, choose_apart, counted, cut
+from sidelight_collector.comparison.model import Verdict
+from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.native_kernel import NATIVE
+from sidelight_collector.query.call_tree import painted
+from sidelight_collector.query.data_basis import side
+from sidelight_collector.query.engine.stack_text import rows, weigh
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.aggregate import top
+from sidelight_model.counts import ProfileType
+from sidelight_model.gates import parse
+from sidelight_model.tree import build, totals
+from sidelight_model.window import Window
 from tests.collector.comparison_data import CPU, WALL, WELL, check, shop
 from tests.collector.comparison_data import functions as directions
 from tests.collector.storing import asked, question, stored, window

@@ -15,30 +15,20 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.collector.deploys import keeping, known, shelf
-from sidelight.collector.deploys.appeared import Seen, versions_seen
-from sidelight.collector.deploys.asking import Busy
-from sidelight.collector.deploys.deploy import (
-    Deploy,
-    Over,
-    Rules,
-    Span,
-    State,
-    Why,
-    deploy_id,
-    new,
-    offsets,
-)
-from sidelight.collector.deploys.known import Known
-from sidelight.collector.deploys.pace import Pace
-from sidelight.collector.discovery.rollouts import Rollout
-from sidelight.collector.doctor.places import survey
-from sidelight.collector.query.errors import QueryTimeout
-from sidelight.collector.query.windows import Question
-from sidelight.collector.settings import Settings
-from sidelight.collector.store import lease
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.stacks.selectors import Selector
+from sidelight_collector.deploys import deploy_codec, deploy_repository, version_registry
+from sidelight_collector.deploys.deploy import Deploy, Over, Rules, Span, State, Why, deploy_id, new, offsets
+from sidelight_collector.deploys.query_client import Busy
+from sidelight_collector.deploys.rate_limiter import Pace
+from sidelight_collector.deploys.version_discovery import Seen, versions_seen
+from sidelight_collector.deploys.version_registry import Known
+from sidelight_collector.doctor.layout import survey
+from sidelight_collector.kubernetes_discovery.rollouts import Rollout
+from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage import lease
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_model.selectors import Selector
 from tests.collector.deploying import DAY, HOUR, MINUTE, START, Asked, Looker, World, states
 from tests.collector.test_api_caching import compact
 
@@ -234,8 +224,8 @@ def test_deploys_are_deleted_when_they_are_too_old_and_the_doctor_knows_them(sto
     looker.until(30 * MINUTE, step=5 * MINUTE)
     looker.ends()
     keys = {entry.key for entry in store.list("v1/deploys/")}
-    assert keys == {shelf.SEEN, shelf.key_of(world.only().id)}
-    assert all(map(shelf.is_own, keys))
+    assert keys == {deploy_repository.SEEN, deploy_repository.key_of(world.only().id)}
+    assert all(map(deploy_repository.is_own, keys))
     assert survey(store).unknown == {}
     with closing(world.shelf) as kept:
         assert kept.expire(START + 89 * DAY, 90) == 0
@@ -274,14 +264,14 @@ def test_what_cannot_be_read_is_left_out() -> None:
     with closing(world.shelf) as kept:
         one = Deployed(START).one
         assert kept.create(one)
-        world.store.put(shelf.key_of(deploy_id("", "x", "1", START)), b"{}")
+        world.store.put(deploy_repository.key_of(deploy_id("", "x", "1", START)), b"{}")
         assert [each.id for each in kept.newest(10, lambda _: True)] == [one.id]
-    world.store.put(shelf.SEEN, b"nothing of the kind")
+    world.store.put(deploy_repository.SEEN, b"nothing of the kind")
     looker = Looker(world)
     looker.until(5 * MINUTE)
     looker.ends()
-    content = world.store.get(shelf.SEEN)
-    assert known.decode(content) is not None
+    content = world.store.get(deploy_repository.SEEN)
+    assert version_registry.decode(content) is not None
 
 
 def test_looks_double_until_the_last() -> None:
@@ -292,7 +282,7 @@ def test_looks_double_until_the_last() -> None:
 
 
 def test_of_other_services_nothing_is_read(store: ObjectStore) -> None:
-    with closing(shelf.Shelf(store)) as kept:
+    with closing(deploy_repository.Shelf(store)) as kept:
         labels = [("a", "shop", "2"), ("b", "shop", "2"), ("a", "cart", "2"), ("a", "sho", "p2")]
         for each in labels:
             assert kept.create(new(each, START, "1", Span(START - HOUR, START), None, Rules()))
@@ -315,7 +305,7 @@ def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> No
     looker = Looker(world)
     looker.until(15 * MINUTE)
     one, other = world.deploys()
-    world.store.put(shelf.key_of(one.id), b"damaged")
+    world.store.put(deploy_repository.key_of(one.id), b"damaged")
     looker.until(20 * MINUTE)
     assert looker.value("sidelight_deploys_watched") == 1
     world.ships("3", 20 * MINUTE, 2 * HOUR, service=other.service)
@@ -401,7 +391,7 @@ def test_the_pace_allows_so_many_looks_a_minute_and_so_much_of_a_core() -> None:
 
 def test_a_deploy_reads_as_it_was_written() -> None:
     one = Deployed(START).one
-    assert keeping.decode("key", keeping.encode(one)) == one
+    assert deploy_codec.decode("key", deploy_codec.encode(one)) == one
     assert {field.name for field in dataclasses.fields(one)} >= {"id", "state", "looks"}
 
 
@@ -612,12 +602,12 @@ def test_the_rollout_of_an_earlier_arrival_is_not_that_of_a_later_one() -> None:
 
 def test_what_was_known_before_arrivals_were_told_apart_is_read() -> None:
     old = {"format": 1, "until": 30.0, "services": [["n", "shop", [["1", 10.0, 20.0], ["2", 15.0, 30.0]]]]}
-    read = known.decode(zstandard.compress(orjson.dumps(old)))
+    read = version_registry.decode(zstandard.compress(orjson.dumps(old)))
     assert read is not None
-    assert read.services["n", "shop"]["1"] == known.Run(10.0, 20.0, 10.0)
+    assert read.services["n", "shop"]["1"] == version_registry.Run(10.0, 20.0, 10.0)
     assert read.over(new(("n", "shop", "2"), 15.0, "1", Span(10, 15), None, RULES)) is None
-    assert known.decode(known.encode(read)) == read
-    assert known.decode(zstandard.compress(orjson.dumps({**old, "format": 3}))) is None
+    assert version_registry.decode(version_registry.encode(read)) == read
+    assert version_registry.decode(zstandard.compress(orjson.dumps({**old, "format": 3}))) is None
 
 
 def test_a_run_is_cut_where_a_version_pauses_for_so_long() -> None:
@@ -715,10 +705,10 @@ def test_arrivals_are_the_same_however_often_one_looks(
         for version, minutes in drawn.items()
     }
     whole = Known().learn(seen_between(active, 0, LAST), PAUSE * 60.0)
-    known, parts, until = Known(), [], 0
+    version_registry, parts, until = Known(), [], 0
     while until < LAST:
         at = until + steps[len(parts) % len(steps)]
-        parts.append(known.learn(seen_between(active, max(0, until - PAUSE), at), PAUSE * 60.0))
+        parts.append(version_registry.learn(seen_between(active, max(0, until - PAUSE), at), PAUSE * 60.0))
         until = at
     named = [(one.version, one.previous, one.first_seen) for one in whole]
     assert [(one.version, one.previous, one.first_seen) for part in parts for one in part] == named

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.deploys import alerts
-from sidelight.collector.deploys.alerts import ALERTMANAGER, WEBHOOK
-from sidelight.collector.deploys.deploy import (
+from sidelight.settings import BadSetting, parse, shown
+from sidelight_collector.deploys.deploy import (
     Deploy,
     Look,
     Over,
@@ -32,15 +31,16 @@ from sidelight.collector.deploys.deploy import (
     new,
     resolved,
 )
-from sidelight.collector.deploys.made import receivers
-from sidelight.collector.deploys.receivers import Address, Receivers
-from sidelight.collector.deploys.shelf import Shelf
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.settings import Settings
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.s3 import S3Store
-from sidelight.settings import BadSetting, parse, shown
+from sidelight_collector.deploys.deploy_repository import Shelf
+from sidelight_collector.deploys.deploy_wiring import receivers
+from sidelight_collector.deploys.notify import notifications
+from sidelight_collector.deploys.notify.notifications import ALERTMANAGER, WEBHOOK
+from sidelight_collector.deploys.notify.notifiers import Address, Receivers
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.objects import ObjectStore
 from tests.collector.alertmanagers import Alertmanager, Webhook, alertmanager, webhook, webhook_away
 from tests.collector.deploying import HOUR, ships_until_now, working
 from tests.collector.processes import Process, metric
@@ -299,9 +299,9 @@ def test_two_collectors_tell_it_once(store: ObjectStore, hook: Webhook) -> None:
 
 def test_one_that_died_while_it_told_is_made_up_for_with_the_same_id(place: Place, hook: Webhook) -> None:
     place.judged(State.REGRESSED)
-    one = alerts.noticed(place.deploy, [WEBHOOK], place.at)
+    one = notifications.noticed(place.deploy, [WEBHOOK], place.at)
     assert one is not None
-    claimed = alerts.tried(one, one.deliveries[0], place.at)
+    claimed = notifications.tried(one, one.deliveries[0], place.at)
     place.shelf.change(place.id, lambda _: claimed)  # and then the process was gone
     to = place.receivers(webhook=Address(hook.url))
     place.told(to)
@@ -347,8 +347,8 @@ def test_alertmanager_has_the_alert_until_it_is_resolved(manager: Alertmanager, 
         assert alert["endsAt"] > first
 
         def told() -> set[str]:
-            alerts = [alert for one in list(notified.got) for alert in one.json["alerts"]]
-            return {one["status"] for one in alerts if one["labels"]["service"] == place.service}
+            notifications = [alert for one in list(notified.got) for alert in one.json["alerts"]]
+            return {one["status"] for one in notifications if one["labels"]["service"] == place.service}
 
         # Alertmanager passes over an alert that ends before it told of it.
         eventually("alertmanager told of it", lambda: told() == {"firing"})
@@ -413,13 +413,13 @@ def test_the_end_of_a_first_arrival_does_not_end_the_alert_of_the_second(manager
         gone = shelf.change(first.id, lambda one: ended(one, Over(now - 3600, Why.ROLLED_BACK, "1")))
         again = regressed(2, now)
         to.tell([again, gone], lambda: False)
-        eventually("it fires", lambda: alerts() == ["active"])
+        eventually("it fires", lambda: notifications() == ["active"])
         assert [one.event for one in shelf.deploy(again.id).deliveries] == ["regressed"]
         (told,) = shelf.deploy(first.id).deliveries
         assert (told.receiver, told.event, told.outcome) == (ALERTMANAGER, "resolved", "sent")
         over = shelf.change(again.id, lambda one: ended(one, Over(now, Why.ROLLED_BACK, "1")))
         to.tell([over], lambda: False)
-        eventually("it ends", lambda: alerts() == [])
+        eventually("it ends", lambda: notifications() == [])
 
 
 def test_a_user_and_a_password_in_a_url_are_sent_as_such(place: Place, hook: Webhook) -> None:
@@ -528,8 +528,8 @@ def test_of_several_collectors_each_thing_is_told_once_though_one_is_killed(
 
     def outcome() -> str:
         """What became of the first alert; one that dies before this is written tells it again."""
-        alerts = [alert for one in asked(first[0], "deploys")["deploys"] for alert in one["alerts"]]
-        return alerts[0]["outcome"] if alerts else ""
+        notifications = [alert for one in asked(first[0], "deploys")["deploys"] for alert in one["alerts"]]
+        return notifications[0]["outcome"] if notifications else ""
 
     eventually("the webhook is told", lambda: outcome() == "sent", 300.0)
     holder = eventually("one of them looks after it", lambda: one_of([*first, several]), 300.0)

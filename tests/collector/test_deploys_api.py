@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.deploys.deploy import (
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.deploys.deploy import (
     Delivery,
     Deploy,
     Look,
@@ -24,10 +25,9 @@ from sidelight.collector.deploys.deploy import (
     Why,
     new,
 )
-from sidelight.collector.deploys.routes import PARAMETERS, PATH
-from sidelight.collector.deploys.shelf import Shelf
-from sidelight.collector.door import Tokens
-from sidelight.collector.store.memory import MemoryStore
+from sidelight_collector.deploys.deploy_repository import Shelf
+from sidelight_collector.deploys.routes import PARAMETERS, PATH
+from sidelight_collector.storage.backends.memory import MemoryStore
 from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.conftest import Answer, Serve
 from tests.collector.deploying import HOUR, MINUTE, ships_until_now, working

@@ -12,25 +12,25 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sidelight.collector.deploys import judging
-from sidelight.collector.deploys.appeared import of_version, span_of
-from sidelight.collector.deploys.asking import Asking, Busy
-from sidelight.collector.deploys.deploy import Deploy, Range, Rules, Span, State, Why, new
-from sidelight.collector.deploys.judging import Found, Judge, comparing, judge_with
-from sidelight.collector.deploys.made import judge as made_judge
-from sidelight.collector.deploys.pace import Pace
-from sidelight.collector.deploys.receivers import Address, Receivers
-from sidelight.collector.deploys.sides import Sides, earlier_days, sides
-from sidelight.collector.deploys.views import api_link, view_link
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.errors import QueryTimeout
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.collector.store.s3 import S3Store
 from sidelight.settings import BadSetting
+from sidelight_collector.deploys import evaluation
+from sidelight_collector.deploys.baseline_selection import Sides, earlier_days, sides
+from sidelight_collector.deploys.deploy import Deploy, Range, Rules, Span, State, Why, new
+from sidelight_collector.deploys.deploy_wiring import judge as made_judge
+from sidelight_collector.deploys.evaluation import Found, Judge, comparing, judge_with
+from sidelight_collector.deploys.notify.deploy_links import api_link, view_link
+from sidelight_collector.deploys.notify.notifiers import Address, Receivers
+from sidelight_collector.deploys.query_client import Asking, Busy
+from sidelight_collector.deploys.rate_limiter import Pace
+from sidelight_collector.deploys.version_discovery import of_version, span_of
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, given, working
 from tests.running import S3Server
@@ -369,7 +369,7 @@ def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said(
         return {"sentence": "B takes more.", "rate": {"a": 1}, "conditions": [said]}
 
     one = new(("n", "shop", "2"), START, "1", Span(START - HOUR, START), None, RULES)
-    judge = judging.judge_with(compare, RULES)  # type: ignore[arg-type]
+    judge = evaluation.judge_with(compare, RULES)  # type: ignore[arg-type]
     found = Looker(world).ask(lambda reading: judge(reading, one, 600.0, 3))
     assert (found.state, found.way, found.sentence) == (State.REGRESSED, "canary", "B takes more.")
     (((before, after), k, fail_on),) = asked
@@ -381,7 +381,7 @@ def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said(
 
 def test_questions_name_both_versions_in_their_times() -> None:
     one = Sides("before", Range(START - 10, START), Range(START, START + 10))
-    before, after = judging.questions(deploy(), one)
+    before, after = evaluation.questions(deploy(), one)
     assert (before.until_ns, after.until_ns) == (round(START * 1e9), round((START + 10) * 1e9))
 
 

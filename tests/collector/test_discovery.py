@@ -9,16 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.cluster.client import ClusterAway, ClusterError, Denied, Event, Expired
-from sidelight.collector.discovery.book import Book, Known
-from sidelight.collector.discovery.follow import DENIED_SECONDS, MOST_PAUSE_SECONDS, Feed, follow
-from sidelight.collector.discovery.kinds import Kind, Object, key_of, read
-from sidelight.collector.discovery.rollouts import Rollout, added, decode, derived, encode, within
-from sidelight.collector.discovery.session import granting
-from sidelight.collector.discovery.share import Missing, Share, Sight
-from sidelight.collector.discovery.standing import Standing, counted, groups
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.store.memory import MemoryStore
+from sidelight_collector.kubernetes_discovery.cluster_cache import Book, Known
+from sidelight_collector.kubernetes_discovery.coverage_status import Standing, counted, groups
+from sidelight_collector.kubernetes_discovery.informers import granting
+from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, Object, key_of, read
+from sidelight_collector.kubernetes_discovery.reflector import (
+    DENIED_SECONDS,
+    MOST_PAUSE_SECONDS,
+    Feed,
+    follow,
+)
+from sidelight_collector.kubernetes_discovery.rollouts import Rollout, added, decode, derived, encode, within
+from sidelight_collector.kubernetes_discovery.shared_state import Missing, Share, Sight
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_kubernetes.kubernetes_client import ClusterAway, ClusterError, Denied, Event, Expired
 from tests.collector.clusters import NOW, STARTED_UNIX, Server, deployment, pod, replicaset
 
 FEED = Feed(Kind.PODS, "")

@@ -11,17 +11,17 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from sidelight.cluster.client import Denied
-from sidelight.collector.app import Readiness, build_app
-from sidelight.collector.discovery.kinds import Kind
-from sidelight.collector.discovery.routes import PARAMETERS, routes
-from sidelight.collector.discovery.share import Share
-from sidelight.collector.discovery.watcher import Around, Discovery, Rules
-from sidelight.collector.door import Guard, Tokens
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.readers import Readers, Rule
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
+from sidelight_collector.auth.authorizer import Guard, Tokens
+from sidelight_collector.auth.read_rules import Readers, Rule
+from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.kubernetes_discovery.k8s_objects import Kind
+from sidelight_collector.kubernetes_discovery.routes import PARAMETERS, routes
+from sidelight_collector.kubernetes_discovery.shared_state import Share
+from sidelight_collector.kubernetes_discovery.watcher import Around, Discovery, Rules
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_kubernetes.kubernetes_client import Denied
 from tests.collector.clusters import Server, deployment, pod, replicaset
 from tests.collector.test_api_document import DOCUMENT, check, resolved
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.doctor.findings import Finding, Findings, Kind, Severity, note
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.retention import Level
-from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import write_block
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.collector.store.pins import Pin, add_pin
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.segments import write_segment
-from sidelight.collector.store.tables import PARTS, SCHEMAS, Part
+from sidelight_collector.doctor.findings import Finding, Findings, Kind, Severity, note
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.blocks import write_block
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.retention import Level
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.pins import Pin, add_pin
+from sidelight_collector.storage.segments import write_segment
+from sidelight_collector.storage.tables import PARTS, SCHEMAS, Part
 from tests.collector.conftest import Forgetful
 from tests.collector.damage import (
     DAMAGE,

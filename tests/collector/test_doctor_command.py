@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from sidelight.cli import run
-from sidelight.collector.doctor.command import Progress
-from sidelight.collector.doctor.findings import Kind
-from sidelight.collector.doctor.report import SHOWN, as_json, as_text
-from sidelight.collector.doctor.settings import DoctorSettings
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.s3 import S3Store
+from sidelight.main import run
 from sidelight.settings import BadSetting, flag
+from sidelight_collector.doctor.command import Progress
+from sidelight_collector.doctor.doctor_report import SHOWN, as_json, as_text
+from sidelight_collector.doctor.findings import Kind
+from sidelight_collector.doctor.settings import DoctorSettings
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.s3 import S3Store
 from tests import running
 from tests.collector.damage import DAMAGE, KEY, block, examined, whole
 from tests.collector.storing import stored, window
@@ -189,7 +189,7 @@ def test_a_bucket_is_checked_and_repaired_with_the_credentials_of_the_collector(
 def test_without_the_native_extension_it_says_what_that_means(place: Path) -> None:
     program = (
         "import sys; sys.modules['sidelight_native'] = None\n"
-        f"from sidelight.cli import run; sys.exit(run(['doctor', '--store', {str(place)!r}, '--json']))"
+        f"from sidelight.main import run; sys.exit(run(['doctor', '--store', {str(place)!r}, '--json']))"
     )
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.collector.doctor.examination import Report, Unsafe
-from sidelight.collector.doctor.findings import Kind, Severity
-from sidelight.collector.retention import Level
-from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import write_block
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.manifest import Manifest
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.opening import CONFIG_KEY
-from sidelight.collector.store.tables import ADDED_UP, PARTS, Part
-from sidelight.stacks.counts import ProfileType
+from sidelight_collector.doctor.checker import Report, Unsafe
+from sidelight_collector.doctor.findings import Kind, Severity
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.backends.open_store import CONFIG_KEY
+from sidelight_collector.storage.blocks import write_block
+from sidelight_collector.storage.lifecycle.retention import Level
+from sidelight_collector.storage.manifest import Manifest
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.tables import ADDED_UP, PARTS, Part
+from sidelight_model.counts import ProfileType
 from tests.collector.conftest import Forgetful
 from tests.collector.damage import (
     DAMAGE,

@@ -20,20 +20,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidelight.collector.compaction import Rules
-from sidelight.collector.engine_url import EngineUrl
-from sidelight.collector.query import statement
-from sidelight.collector.query.clickhouse import ClickHouse
-from sidelight.collector.query.elsewhere import Elsewhere
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.scan import Scan, plan, sums
-from sidelight.collector.query.windows import choose
-from sidelight.collector.store import manifest
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.segments import parquet, read_segment
-from sidelight.collector.store.tables import SAMPLES, STATES
-from sidelight.stacks.window import Window
+from sidelight_collector.query.engine.window_sums import Scan, plan, sums
+from sidelight_collector.query.engines.clickhouse import sql
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouse
+from sidelight_collector.query.engines.clickhouse.stage1 import Elsewhere
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.select.window_query import choose
+from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.lifecycle.compaction import Rules
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import parquet, read_segment
+from sidelight_collector.storage.tables import SAMPLES, STATES
+from sidelight_model.window import Window
 from tests.collector.clickhouse import KEPT, Server, clickhouse, engine
 from tests.collector.conftest import Serve
 from tests.collector.storing import START_NS, asked, question, stored, window
@@ -167,7 +167,7 @@ def test_many_statements_add_up_to_what_one_does(
 ) -> None:
     name, store = corpus
     for limit, value in zip(("OBJECTS", "IDS", "IDS_IN_FIELD"), edges, strict=True):
-        monkeypatch.setattr(statement, limit, value)
+        monkeypatch.setattr(sql, limit, value)
     there = engine(clickhouse.url, name, s3_server.endpoint)
     before = len(clickhouse.statements())
     for selector in ("", '{pod="shop-1"}', '{thread="main"}'):
@@ -277,7 +277,7 @@ def test_one_statement_takes_as_many_objects_and_ids_as_it_may(
     (ref,) = refs(store)
     place = s3_server.buckets / name.removeprefix("s3://")
     scans = []
-    for number in range(statement.OBJECTS):
+    for number in range(sql.OBJECTS):
         key = f"{ref.key_prefix[:-17]}{number:016x}/"
         (place / key).mkdir()
         shutil.copy(place / ref.key("samples"), place / key)
@@ -287,9 +287,9 @@ def test_one_statement_takes_as_many_objects_and_ids_as_it_may(
     there = engine(clickhouse.url, name, s3_server.endpoint)
     for wanted, expected in (
         (scans, 2),
-        ([Scan(one.ref, "samples") for one in scans], 3 * statement.OBJECTS),
+        ([Scan(one.ref, "samples") for one in scans], 3 * sql.OBJECTS),
     ):
-        (one,) = statement.statements(there.clickhouse.at, there.place, wanted)
+        (one,) = sql.statements(there.clickhouse.at, there.place, wanted)
         answer = there.clickhouse.ask(one.text, one.parameters, 300, lambda: 300.0)
         assert pc.sum(answer.column(4)).as_py() == expected
         assert max(map(len, one.parameters.values())) < 128 << 10
@@ -303,7 +303,7 @@ def test_a_statement_holds_no_value_that_it_was_given(corpus: tuple[str, S3Store
     def collect(reading: Reading) -> None:
         for selector in ('{pod="shop-1"}', '{pod="shop-2"}'):
             scans = plan(reading, choose(reading, question(selector, end=7200)))
-            for one in statement.statements(
+            for one in sql.statements(
                 EngineUrl("there", cluster="c1", collection="c2"), "some/prefix/", scans
             ):
                 texts.add(one.text)
@@ -316,24 +316,24 @@ def test_a_statement_holds_no_value_that_it_was_given(corpus: tuple[str, S3Store
 
 def test_batches_are_full_and_have_every_row_once() -> None:
     ref = manifest.place("v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/")
-    scan = Scan(ref, "sums", pa.array(range(2 * statement.IDS + 1), pa.int32()))
-    most = [Scan(ref, "samples")] * statement.OBJECTS
+    scan = Scan(ref, "sums", pa.array(range(2 * sql.IDS + 1), pa.int32()))
+    most = [Scan(ref, "samples")] * sql.OBJECTS
     for scans, sizes in (
         ([], []),
-        ([scan], [statement.IDS, statement.IDS, 1]),
+        ([scan], [sql.IDS, sql.IDS, 1]),
         (
-            [Scan(ref, "sums", scan.only.slice(0, statement.IDS - 1)), Scan(ref, "sums", scan.only[:1])],
-            [statement.IDS],
+            [Scan(ref, "sums", scan.only.slice(0, sql.IDS - 1)), Scan(ref, "sums", scan.only[:1])],
+            [sql.IDS],
         ),
         (
-            [Scan(ref, "sums", scan.only.slice(0, statement.IDS)), Scan(ref, "sums", scan.only[:1])],
-            [statement.IDS, 1],
+            [Scan(ref, "sums", scan.only.slice(0, sql.IDS)), Scan(ref, "sums", scan.only[:1])],
+            [sql.IDS, 1],
         ),
     ):
-        assert [sum(len(one.only) for one in batch) for batch in statement.batches(scans)] == sizes
-    assert [len(batch) for batch in statement.batches([*most, Scan(ref, "samples")])] == [len(most), 1]
+        assert [sum(len(one.only) for one in batch) for batch in sql.batches(scans)] == sizes
+    assert [len(batch) for batch in sql.batches([*most, Scan(ref, "samples")])] == [len(most), 1]
     kinds = [*most[:1], Scan(ref, "sums"), Scan(ref, "samples", scan.only), *most[:1]]
-    assert [len(batch) for batch in statement.batches(kinds)] == [2, 1, 1, 1, 1]
+    assert [len(batch) for batch in sql.batches(kinds)] == [2, 1, 1, 1, 1]
 
 
 CONFIGURED = """<clickhouse>
@@ -374,7 +374,7 @@ def test_a_cluster_is_asked_with_every_object_and_all_parameters(
     options = {"config-file": str(config)}
 
     def explained(reading: Reading) -> None:
-        for one in statement.statements(
+        for one in sql.statements(
             there.clickhouse.at,
             there.place,
             plan(reading, choose(reading, question('{pod="shop-1"}', end=7200))),

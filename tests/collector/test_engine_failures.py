@@ -16,11 +16,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sidelight.collector.engine_url import EngineUrl
-from sidelight.collector.query import clickhouse as query_clickhouse
-from sidelight.collector.query.clickhouse import MAX_ERROR_CHARACTERS, Cause, ClickHouse, EngineFailed
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.segments import list_segments, parquet, read_segment
+from sidelight_collector.query.engines.clickhouse import clickhouse_client as query_clickhouse
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import (
+    MAX_ERROR_CHARACTERS,
+    Cause,
+    ClickHouse,
+    EngineFailed,
+)
+from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.segments import list_segments, parquet, read_segment
 from tests.collector.clickhouse import KEPT, PASSWORD, Server
 from tests.collector.conftest import Serve
 from tests.collector.storing import START_NS, stored, window

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.collector.engine_url import EngineUrl, engine_url
-from sidelight.collector.main import stage1
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.elsewhere import place
-from sidelight.collector.settings import Settings
 from sidelight.settings import BadSetting, parse, shown
+from sidelight_collector.main import stage1
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engines.clickhouse.stage1 import place
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings.engine_url import EngineUrl, engine_url
 
 SECRET = "s3cr%2Ft"
 

@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from sidelight.client import Client as ApiClient
-from sidelight.client import Refused, Unreachable
-from sidelight.collector.door import Tokens
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.errors import Reason
-from sidelight.stacks.folded import Stack
+from sidelight_cli.collector_api import Client as ApiClient
+from sidelight_cli.collector_api import Refused, Unreachable
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import Counts
+from sidelight_model.errors import Reason
+from sidelight_model.folded import Stack
 from tests.collector.asking import Client, serving
 from tests.collector.storing import START_NS, stored, window
-from tests.stacks.test_svg import drawn
+from tests.model.test_svg import drawn
 
 RANGE = ("--from", "2026-11-21T09:00:00Z", "--until", "2026-11-21T10:30:00Z")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -45,7 +45,7 @@ async def client() -> AsyncIterator[Client]:
 async def export(
     url: object, *argv: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sidelight.cli", "export", *argv]
+    command = [sys.executable, "-m", "sidelight.main", "export", *argv]
     where = {} if url is None else {"SIDELIGHT_COLLECTOR": str(url)}
     return await asyncio.to_thread(
         subprocess.run,
@@ -254,7 +254,7 @@ async def test_a_token_file_that_cannot_be_used_is_an_error(
 
 
 async def test_output_that_cannot_be_written_is_an_error(client: Client) -> None:
-    command = f"{sys.executable} -m sidelight.cli export {' '.join(RANGE)} > /dev/full"
+    command = f"{sys.executable} -m sidelight.main export {' '.join(RANGE)} > /dev/full"
     done = await asyncio.to_thread(
         subprocess.run,
         ["bash", "-c", command],
@@ -285,9 +285,7 @@ def large() -> ObjectStore:
 
 async def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
     async with serving(large()) as client:
-        script = (
-            f"{sys.executable} -m sidelight.cli export {' '.join(RANGE)} | head -n 1; echo ${{PIPESTATUS[0]}}"
-        )
+        script = f"{sys.executable} -m sidelight.main export {' '.join(RANGE)} | head -n 1; echo ${{PIPESTATUS[0]}}"
         done = await asyncio.to_thread(
             subprocess.run,
             ["bash", "-c", script],
@@ -306,7 +304,7 @@ async def test_ctrl_c_ends_it_quietly_with_130() -> None:
         command = [
             sys.executable,
             "-m",
-            "sidelight.cli",
+            "sidelight.main",
             "export",
             *RANGE,
             "--collector",

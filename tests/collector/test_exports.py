@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientResponse
 
-from sidelight.collector.api.exports import filename
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.folded import parse_folded
+from sidelight_collector.http.api.exports import filename
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.folded import parse_folded
 from tests.collector.asking import Client, refused, serving
 from tests.collector.storing import stored, window
 

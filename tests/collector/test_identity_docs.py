@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cluster import words
-from sidelight.stacks.errors import Reason
+from sidelight_kubernetes import label_names
+from sidelight_model.errors import Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 IDENTITY = (DOCS / "identity.md").read_text()
@@ -33,5 +33,11 @@ def test_each_link_to_a_section_finds_it() -> None:
 
 
 def test_the_names_that_a_pod_may_say_are_in_the_table() -> None:
-    for name in (words.SERVICE, words.VERSION, words.APP_NAME, words.APP_VERSION, words.CONTAINER):
+    for name in (
+        label_names.SERVICE,
+        label_names.VERSION,
+        label_names.APP_NAME,
+        label_names.APP_VERSION,
+        label_names.CONTAINER,
+    ):
         assert f"`{name}`" in IDENTITY

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from ulid import ULID
 
-from sidelight.collector.admit import LINE_BYTES, Admission, Admitted, Arrival, admit
-from sidelight.collector.store.hashed import MAX_SAMPLES, MAX_THREAD_TIME_NS, hashed
-from sidelight.stacks.errors import Reason, SidelightError
-from sidelight.stacks.labels import LabelLimits
-from sidelight.stacks.window import Limits, Quality, Window, encode
+from sidelight_collector.ingest.validation import LINE_BYTES, Admission, Admitted, Arrival, admit
+from sidelight_collector.stack_hashing import MAX_SAMPLES, MAX_THREAD_TIME_NS, hashed
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.labels import LabelLimits
+from sidelight_model.window import Limits, Quality, Window, encode
 
 Make = Callable[..., Window]
 NOW_NS = 1_795_255_000 * 10**9

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.activity import Activity
-from sidelight.collector.batches import FlushRule, seconds_until_due
-from sidelight.collector.budget import REQUEST_BYTES, Budget, Overloaded
-from sidelight.collector.flusher import Flusher, ShuttingDown
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.recent import RecentIds
-from sidelight.collector.store.hashed import hashed
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.segments import list_segments, read_segment
-from sidelight.stacks.window import Window
+from sidelight_collector.ingest.batch import FlushRule, seconds_until_due
+from sidelight_collector.ingest.dedup import RecentIds
+from sidelight_collector.ingest.memory_budget import REQUEST_BYTES, Budget, Overloaded
+from sidelight_collector.ingest.segment_writer import Flusher, ShuttingDown
+from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.stack_hashing import hashed
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.window import Window
 
 Make = Callable[..., Window]
 DAY_NS = 86_400 * 10**9

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.collector.door import STATUS
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.settings import Settings
-from sidelight.collector.store.tables import SCHEMAS
 from sidelight.settings import flag
-from sidelight.stacks.errors import Reason
+from sidelight_collector.auth.authorizer import STATUS
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.tables import SCHEMAS
+from sidelight_model.errors import Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLLECTOR = (DOCS / "collector.md").read_text()

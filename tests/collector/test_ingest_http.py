@@ -16,12 +16,12 @@ import zstandard
 from aiohttp import ClientConnectionError, ClientSession
 from ulid import ULID
 
-from sidelight.collector.budget import REQUEST_BYTES
-from sidelight.collector.door import Tokens
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import StoreUnavailable
-from sidelight.collector.store.segments import list_segments, read_segment
-from sidelight.stacks.window import Window, encode
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.ingest.memory_budget import REQUEST_BYTES
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import StoreUnavailable
+from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.window import Window, encode
 
 Make = Callable[..., Window]
 SECONDS = 30.0
@@ -421,7 +421,7 @@ async def test_a_defect_is_answered_500_as_json_and_the_collector_goes_on(
 
     async with serving(MemoryStore()) as collector:
         with monkeypatch.context() as patch:
-            patch.setattr("sidelight.collector.ingest.admit", broken)
+            patch.setattr("sidelight_collector.ingest.handler.admit", broken)
             answer = await collector.post(encode([make_window()]))
         assert (answer.status, answer.reason) == (500, "internal")
         assert "a defect" not in json.dumps(answer.json)

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from sidelight import logs
-from sidelight.cli import run
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.opening import CONFIG_KEY, open_store
-from sidelight.collector.store.segments import list_segments, read_segment
-from sidelight.stacks.window import Window, encode
+from sidelight.main import run
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store
+from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.window import Window, encode
 from tests.collector.processes import SECONDS, Process, metric, post, stored, text_of, wait_for_event
 
 Make = Callable[..., Window]
@@ -227,8 +227,8 @@ def test_the_log_says_why_the_native_kernel_is_not_used(
 def test_when_a_root_task_dies_the_process_ends_and_not_with_0(tmp_path: Path) -> None:
     code = """
 import sys
-from sidelight.collector import retention
-from sidelight.cli import run
+from sidelight_collector import retention
+from sidelight.main import run
 
 async def dies(self, stop):
     raise RuntimeError("a defect in retention")

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.unpack import BadEncoding, declared_bytes, unpack
-from sidelight.stacks.errors import LimitExceeded, Reason
+from sidelight_collector.decompress import BadEncoding, declared_bytes, unpack
+from sidelight_model.errors import LimitExceeded, Reason
 
 PACK = {
     "zstd": lambda text: zstandard.ZstdCompressor().compress(text),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.collector.activity import MAX_SIDECARS, Activity
-from sidelight.collector.journal import SharedActivity
+from sidelight_collector.ingest.shared_stats import SharedActivity
+from sidelight_collector.ingest.stats import MAX_SIDECARS, Activity
 
 
 def told(activity: Activity) -> tuple[int, int | None, list[tuple[str, int]]]:

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 import sidelight_native
 
-from sidelight.collector import kernel
-from sidelight.collector.api.reply import encoded
+from sidelight_collector import native_kernel
+from sidelight_collector.http.api.responses import encoded
 
 ANSWERS = """
 import json, sys
-from sidelight.collector import kernel
-from sidelight.collector.admit import Admission, Arrival, admit
-from sidelight.collector.api.reply import encoded
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.tables import By, depth, functions
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.segments import write_hashed_segment
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Limits, encode
+from sidelight_collector import kernel
+from sidelight_collector.ingest.validation import Admission, Arrival, admit
+from sidelight_collector.http.api.responses import encoded
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.segments import write_hashed_segment
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Limits, encode
 from tests.collector.storing import START_NS, asked, question, window
 
 sent = [window("main;f (a.py:1) 3 | main;f (a.py:2);[idle] 2 | main;g%3B 1"), window("main;(other) 5", at=5)]
@@ -55,8 +55,8 @@ def answers(shadow: Path | None) -> dict[str, object]:
 
 
 def test_the_native_kernel_is_used_where_it_is_installed() -> None:
-    assert kernel.status() == kernel.Status(True, sidelight_native.__version__, "")
-    assert kernel.status().hint == ""
+    assert native_kernel.status() == native_kernel.Status(True, sidelight_native.__version__, "")
+    assert native_kernel.status().hint == ""
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from datetime import date, timedelta
 
 import pytest
 
-from sidelight.collector import settings
-from sidelight.collector.compaction import Compaction
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.store import lease, manifest
-from sidelight.collector.store.lease import Leases, key_of
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreRefused, StoreUnavailable
-from sidelight.collector.store.segments import event_day
-from sidelight.stacks.window import Window
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings import collector
+from sidelight_collector.storage import lease, manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lease import Leases, key_of
+from sidelight_collector.storage.lifecycle.compaction import Compaction
+from sidelight_collector.storage.objects import ObjectStore, StoreRefused, StoreUnavailable
+from sidelight_collector.storage.segments import event_day
+from sidelight_model.window import Window
 from tests.collector.faults import Fault, FaultyStore
 from tests.collector.storing import START_NS, stored, window
 from tests.collector.test_compaction import RULES, Clock, told
@@ -296,4 +296,4 @@ def test_equal_leases_are_never_equal_bytes() -> None:
 
 
 def test_the_longest_lease_that_may_be_set_is_believed() -> None:
-    assert settings.MOST_LEASE_SECONDS == lease.MOST_SECONDS
+    assert collector.MOST_LEASE_SECONDS == lease.MOST_SECONDS

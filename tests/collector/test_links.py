@@ -14,12 +14,12 @@ from aiohttp.web import Application, Request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.app import Readiness, build_app
-from sidelight.collector.door import Tokens
-from sidelight.collector.links import ROOT, LinkRules, Links, is_page, link_id, routes
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreRefused
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.http.short_links import ROOT, LinkRules, Links, is_page, link_id, routes
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore, StoreRefused
 
 VIEW = "/s/shop?from=2026-11-21T09%3A00%3A00Z&until=2026-11-21T10%3A00%3A00Z&query=pod%3D%22x%22"
 DAY = 86_400

@@ -22,16 +22,16 @@ import pytest
 import zstandard
 from ulid import ULID
 
-from sidelight.collector.main import RECALLED_AT_ONCE, recall
-from sidelight.collector.pulse import pulse
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.recent import RecentIds
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectEntry
-from sidelight.collector.store.segments import parquet, write_segment
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Window, encode
+from sidelight_collector.ingest.dedup import RecentIds
+from sidelight_collector.main import RECALLED_AT_ONCE, recall
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.runtime.loop_lag import pulse
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectEntry
+from sidelight_collector.storage.segments import parquet, write_segment
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Window, encode
 from tests.collector.conftest import Serve
 
 Make = Callable[..., Window]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sidelight.collector import parsing
-from sidelight.collector.kernel import NATIVE
-from sidelight.collector.store.hashed import MAX_SAMPLES, stack_hash
-from sidelight.stacks.errors import Reason, SidelightError
-from sidelight.stacks.window import Limits, encode
+from sidelight_collector.ingest import parsing
+from sidelight_collector.native_kernel import NATIVE
+from sidelight_collector.stack_hashing import MAX_SAMPLES, stack_hash
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.window import Limits, encode
 from tests.collector.storing import window
-from tests.stacks.strategies import deep, stacks
-from tests.stacks.strategies import windows as any_windows
+from tests.model.strategies import deep, stacks
+from tests.model.strategies import windows as any_windows
 
 Read = TypeVar("Read")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.cluster import naming, words
-from sidelight.cluster.naming import Owner
-from sidelight.stacks.labels import Labels
+from sidelight_kubernetes import label_names, naming
+from sidelight_kubernetes.naming import Owner
+from sidelight_model.labels import Labels
 
 DIGEST = "sha256:0123456789abcdef" + "0" * 48
 
@@ -20,20 +20,20 @@ def pod(**parts: Any) -> dict[str, Any]:
     """A pod of a Deployment `shop` that says all that a pod can say of its name; parts of it replaced."""
     metadata = {
         "labels": {
-            words.APP_NAME: "name-label",
+            label_names.APP_NAME: "name-label",
             "app": "app-label",
-            words.APP_VERSION: "version-label",
+            label_names.APP_VERSION: "version-label",
             "version": "plain-label",
             "pod-template-hash": "5d4f8c7b9",
             "controller-revision-hash": "77f",
         },
-        "annotations": {words.SERVICE: "annotated", words.VERSION: "annotated-2"},
+        "annotations": {label_names.SERVICE: "annotated", label_names.VERSION: "annotated-2"},
         "ownerReferences": [{"controller": True, "kind": "ReplicaSet", "name": "shop-5d4f8c7b9"}],
     }
     env = [{"name": "SIDELIGHT_SERVICE", "value": "said"}, {"name": "SIDELIGHT_VERSION", "value": "said-2"}]
     spec = {
         "containers": [
-            {"name": words.SIDECAR, "image": "sidelight:1", "env": env},
+            {"name": label_names.SIDECAR, "image": "sidelight:1", "env": env},
             {"name": "web", "image": f"registry:5000/team/shop:2026.11@{DIGEST}"},
         ]
     }
@@ -54,7 +54,7 @@ def without(value: dict[str, Any], *paths: str) -> dict[str, Any]:
 SERVICES = (
     ("said", "spec|containers|0|env"),
     ("annotated", "metadata|annotations"),
-    ("name-label", f"metadata|labels|{words.APP_NAME}"),
+    ("name-label", f"metadata|labels|{label_names.APP_NAME}"),
     ("app-label", "metadata|labels|app"),
     ("shop", "metadata|ownerReferences"),
     ("web", "spec|containers"),
@@ -63,7 +63,7 @@ SERVICES = (
 VERSIONS = (
     ("said-2", ("spec|containers|0|env",)),
     ("annotated-2", ("metadata|annotations",)),
-    ("version-label", (f"metadata|labels|{words.APP_VERSION}",)),
+    ("version-label", (f"metadata|labels|{label_names.APP_VERSION}",)),
     ("plain-label", ("metadata|labels|version",)),
     ("2026.11", ()),
 )
@@ -177,7 +177,7 @@ def test_tags_and_digests_are_read_from_references(image: str, tag: str, digest:
 def test_the_annotation_says_which_container_is_watched_if_there_is_one_of_this_name() -> None:
     spec = {"containers": [{"name": "proxy", "image": "p:9"}, {"name": "web", "image": "w:2"}]}
     for wish, version in (("web", "2"), ("gone", "9")):
-        metadata = {"annotations": {words.CONTAINER: wish}}
+        metadata = {"annotations": {label_names.CONTAINER: wish}}
         assert naming.version_of({"metadata": metadata, "spec": spec}) == version
 
 
@@ -204,5 +204,5 @@ def test_whatever_an_object_says_its_names_are_text_that_labels_may_have(
 
 @given(name=st.text(string.ascii_lowercase + "-", min_size=1, max_size=20), tag=st.text(max_size=300))
 def test_a_service_that_says_its_name_has_it_or_none(name: str, tag: str) -> None:
-    named = {"metadata": {"annotations": {words.SERVICE: tag}, "labels": {"app": name}}}
+    named = {"metadata": {"annotations": {label_names.SERVICE: tag}, "labels": {"app": name}}}
     assert naming.service_of(named) in (tag.strip(), name)

@@ -18,26 +18,26 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from sidelight.collector import main
-from sidelight.collector.activity import Activity
-from sidelight.collector.api import routes
-from sidelight.collector.api.answers import Origin
-from sidelight.collector.app import Readiness, build_app
-from sidelight.collector.door import Tokens
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.picking import ALL
-from sidelight.collector.query.prometheus import Cause, Prometheus
-from sidelight.collector.query.sides import Wanted
-from sidelight.collector.query.told import Verdict
-from sidelight.collector.query.verdict import verdict
-from sidelight.collector.query.windows import Question
-from sidelight.collector.settings import Settings
-from sidelight.collector.store.objects import ObjectStore
 from sidelight.settings import BadSetting
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector import main
+from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.comparison.model import Verdict
+from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.http.api import routes
+from sidelight_collector.http.api.answer_cache import Origin
+from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.engines.prometheus import Cause, Prometheus
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.stack_filter import ALL
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.alertmanagers import free_port
 from tests.collector.asking import NOW_NS
 from tests.collector.comparison_data import MINUTES, SIDES, check, shop, two

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query import dissecting
-from sidelight.collector.query.anatomy import Anatomy, anatomy
-from sidelight.collector.query.picking import ALL, Pick
-from sidelight.stacks.counts import Counts, ProfileType
-from sidelight.stacks.folded import join, split
-from sidelight.stacks.frames import Frame, unescape, without_line
-from sidelight.stacks.packages import package_of
-from sidelight.stacks.profile import Profile, merge
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.stack_composition import Anatomy, anatomy
+from sidelight_collector.query import stack_paths
+from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.folded import join, split
+from sidelight_model.frames import Frame, unescape, without_line
+from sidelight_model.packages import package_of
+from sidelight_model.profile import Profile, merge
+from sidelight_model.window import Window
 from tests.collector.asking import get, serving
 from tests.collector.storing import asked, few_examples, question, stored, window
-from tests.stacks.strategies import counts, deep
+from tests.model.strategies import counts, deep
 
 WALL = ProfileType.WALL
 FRAMES = ["main (app.py:9)", "main (app.py:10)", "get (dj/x.py:1)", "put (dj/y.py:1)", "c (json/d.py:2)"]
@@ -66,12 +66,12 @@ def functions(answer: Anatomy) -> list[str]:
 def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
     first: list[Any], second: list[Any], kind: ProfileType, at_once: int
 ) -> None:
-    whole, dissecting.STACKS_AT_ONCE = dissecting.STACKS_AT_ONCE, at_once  # type: ignore[misc]
+    whole, stack_paths.STACKS_AT_ONCE = stack_paths.STACKS_AT_ONCE, at_once  # type: ignore[misc]
     try:
         both = windows(first, "1"), windows(second, "2")
         answer = made_of(*both, kind=kind)
     finally:
-        dissecting.STACKS_AT_ONCE = whole  # type: ignore[misc]
+        stack_paths.STACKS_AT_ONCE = whole  # type: ignore[misc]
     for side, own in zip(answer["sides"], both, strict=True):
         stacks = plain(own, kind)
         samples = sum(count for _, count in stacks)
@@ -154,7 +154,7 @@ def test_more_frames_than_whole_numbers_can_count_are_counted_all_the_same(
 ) -> None:
     one = replace(window(), counts={deep(1000): Counts(running=10**9)})
     exact = made_of([one])["sides"][0]
-    monkeypatch.setattr("sidelight.collector.query.anatomy.MAX_INT", 10**9)
+    monkeypatch.setattr("sidelight_collector.answers.stack_composition.MAX_INT", 10**9)
     assert made_of([one])["sides"][0] == exact
     assert (exact["package_frames"], exact["recurring_frames"]) == ([1000], [999 * 10**9])
 

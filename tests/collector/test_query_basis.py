@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.basis import SideNumbers
-from sidelight.collector.query.listing import services
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.tables import depth
-from sidelight.collector.store.hours import united
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.answers.catalog import services
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.top_and_depth import depth
+from sidelight_collector.query.data_basis import SideNumbers
+from sidelight_collector.storage.hourly_rollup import united
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Quality, Window
 from tests.collector.storing import asked, question, stored, window
 
 

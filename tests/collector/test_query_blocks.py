@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.heatmap import Bounds, heatmap
-from sidelight.collector.query.listing import label_names, label_values, services
-from sidelight.collector.query.overview import overview
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.tables import By, depth, functions
-from sidelight.collector.store import blocks, manifest
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.segments import list_segments
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.catalog import label_names, label_values, services
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.heatmap import Bounds, heatmap
+from sidelight_collector.answers.service_overview import overview
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.storage import blocks, manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import list_segments
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.storing import START_NS, asked, question, stored, window
-from tests.stacks.strategies import windows as any_windows
+from tests.model.strategies import windows as any_windows
 
 DAY_SECONDS = 86_400
 LATER = START_NS / 1e9 + 3 * DAY_SECONDS

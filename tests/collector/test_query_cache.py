@@ -10,12 +10,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.cache import TableCache
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.flame import Flame, flame
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.stacks.counts import ProfileType
+from sidelight_collector.answers.flame import Flame, flame
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_model.counts import ProfileType
 from tests.collector.storing import question, stored, window
 
 

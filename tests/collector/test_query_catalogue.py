@@ -7,16 +7,16 @@ from functools import partial
 
 import pytest
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.heatmap import Bounds, heatmap
-from sidelight.collector.query.listing import label_names, label_values, services
-from sidelight.collector.query.overview import overview
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.series import timeline
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.stacks.counts import ProfileType
+from sidelight_collector.answers.catalog import label_names, label_values, services
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.heatmap import Bounds, heatmap
+from sidelight_collector.answers.service_overview import overview
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_model.counts import ProfileType
 from tests.collector.counting import Counting
 from tests.collector.storing import asked, question, stored, window
 

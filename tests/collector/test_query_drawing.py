@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sidelight.collector.kernel import NATIVE
-from sidelight.collector.query.drawing import Drawn, NativeCanvas, ReferenceCanvas, Side, costs, drawn
-from sidelight.collector.query.frames import MISSING, Pool, Weights, weigh
-from sidelight.collector.query.reading import Deadline, Reading
-from sidelight.collector.query.scan import sums
-from sidelight.collector.query.windows import choose
-from sidelight.collector.store.tables import STACKS
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector.native_kernel import NATIVE
+from sidelight_collector.query.call_tree import Drawn, NativeCanvas, ReferenceCanvas, Side, costs, drawn
+from sidelight_collector.query.engine.stack_text import MISSING, Pool, Weights, weigh
+from sidelight_collector.query.engine.window_sums import sums
+from sidelight_collector.query.query_context import Deadline, Reading
+from sidelight_collector.query.select.window_query import choose
+from sidelight_collector.storage.tables import STACKS
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.storing import asked, question, stored, window
-from tests.stacks.strategies import frames, texts
+from tests.model.strategies import frames, texts
 
 MOST = 2**63 - 1
 

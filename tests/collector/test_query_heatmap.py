@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.heatmap import Bounds, Heatmap, heatmap
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.series import Timeline, timeline
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.heatmap import Bounds, Heatmap, heatmap
+from sidelight_collector.answers.timeline import Timeline, timeline
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.asking import get, refused, serving
 from tests.collector.storing import (
     PERIOD_NS,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.lru import Lru
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.store import manifest
-from sidelight.collector.store.live import DECODED, Live, live
-from sidelight.collector.store.manifest import Manifest
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.window import Window
+from sidelight_collector.lru import Lru
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.live_objects import DECODED, Live, live
+from sidelight_collector.storage.manifest import Manifest
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Window
 from tests.collector.counting import Counting
 from tests.collector.faults import FaultyStore
 from tests.collector.storing import SECOND_NS, START_NS, stored, window

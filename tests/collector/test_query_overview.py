@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.listing import services
-from sidelight.collector.query.overview import Overview, overview
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.answers.catalog import services
+from sidelight_collector.answers.service_overview import Overview, overview
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Quality, Window
 from tests.collector.asking import get, serving
 from tests.collector.storing import PERIOD_NS, SECOND_NS, asked, few_examples, question, stored, window
 from tests.collector.test_query_blocks import compacted

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.picking import Pick, focus_word
-from sidelight.collector.query.tables import By, depth, functions
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.folded import split
-from sidelight.stacks.frames import Frame, unescape, without_line
-from sidelight.stacks.profile import Profile, merge, tree
-from sidelight.stacks.sums import depths, top
-from sidelight.stacks.tree import outline
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.query.stack_filter import Pick, focus_word
+from sidelight_model.aggregate import depths, top
+from sidelight_model.counts import ProfileType
+from sidelight_model.folded import split
+from sidelight_model.frames import Frame, unescape, without_line
+from sidelight_model.profile import Profile, merge, tree
+from sidelight_model.tree import outline
+from sidelight_model.window import Window
 from tests.collector.asking import get, refused, serving
 from tests.collector.storing import asked, few_examples, question, stored, window
 from tests.collector.test_query_sums import near, read_back, scattered

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.basis import SideNumbers
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.listing import services
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.tables import depth
-from sidelight.collector.query.windows import Question
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.answers.catalog import services
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.top_and_depth import depth
+from sidelight_collector.query.data_basis import SideNumbers
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Quality, Window
 from tests.collector.storing import SECOND_NS, asked, few_examples, question, stored, window
 
 WALL = ProfileType.WALL

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.listing import label_names, label_values
-from sidelight.collector.query.matching import read_selector
-from sidelight.collector.query.windows import Question
-from sidelight.stacks.errors import BadSelector
-from sidelight.stacks.selectors import Matcher, Op, Selector
+from sidelight_collector.answers.catalog import label_names, label_values
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.window_query import Question
+from sidelight_model.errors import BadSelector
+from sidelight_model.selectors import Matcher, Op, Selector
 from tests.collector.storing import START_NS, asked, question, stored, window
 
 VERSIONS = ["", "1", "2", "10", "2026.11", "x\u2028y", "é", "a.b"]

@@ -11,25 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.query.export import folded
-from sidelight.collector.query.flame import flame
-from sidelight.collector.query.frames import MISSING
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.tables import By, depth, functions
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.segments import parquet
-from sidelight.collector.store.tables import Part
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.folded import render_folded
-from sidelight.stacks.frames import escape, unescape
-from sidelight.stacks.profile import Profile, compare, merge, tree
-from sidelight.stacks.sums import depths
-from sidelight.stacks.tree import Tree, outline
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.export import folded
+from sidelight_collector.answers.flame import flame
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.query.engine.stack_text import MISSING
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import parquet
+from sidelight_collector.storage.tables import Part
+from sidelight_model.aggregate import depths
+from sidelight_model.counts import ProfileType
+from sidelight_model.folded import render_folded
+from sidelight_model.frames import escape, unescape
+from sidelight_model.profile import Profile, compare, merge, tree
+from sidelight_model.tree import Tree, outline
+from sidelight_model.window import Window
 from tests.collector.storing import START_NS, asked, few_examples, question, stored, window
-from tests.stacks.strategies import deep
-from tests.stacks.strategies import windows as any_windows
+from tests.model.strategies import deep
+from tests.model.strategies import windows as any_windows
 
 WALL, CPU = ProfileType.WALL, ProfileType.CPU
 kinds = st.sampled_from(ProfileType)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.times import LATEST_NS, BadTime, parse_time, rfc3339
-from sidelight.stacks.errors import Reason
+from sidelight_collector.times import LATEST_NS, BadTime, parse_time, rfc3339
+from sidelight_model.errors import Reason
 
 NOW_NS = 1_795_253_400 * 10**9
 

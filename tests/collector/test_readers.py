@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from sidelight.collector.door import Access, Guard, Tokens, read_named_tokens
-from sidelight.collector.identity import known_readers, known_tokens
-from sidelight.collector.query.matching import fullmatch, read_selector
-from sidelight.collector.readers import (
+from sidelight.settings import BadSetting
+from sidelight_collector.auth.authorizer import Access, Guard, Tokens, read_named_tokens
+from sidelight_collector.auth.read_rules import (
     NoNamespaces,
     Proxy,
     Reader,
@@ -22,8 +21,9 @@ from sidelight.collector.readers import (
     network,
     read_rules,
 )
-from sidelight.collector.settings import Settings
-from sidelight.settings import BadSetting
+from sidelight_collector.auth_wiring import known_readers, known_tokens
+from sidelight_collector.query.select.matchers import fullmatch, read_selector
+from sidelight_collector.settings.collector import Settings
 
 RULES = """
 # who = namespaces

@@ -18,17 +18,17 @@ import pytest
 from aiohttp import ClientError, web
 from ulid import ULID
 
-from sidelight.collector import main
-from sidelight.collector.deploys.deploy import Rules as DeployRules
-from sidelight.collector.deploys.deploy import Span, new
-from sidelight.collector.deploys.shelf import Shelf as DeployShelf
-from sidelight.collector.door import Access, access_of
-from sidelight.collector.identity import known_tokens
-from sidelight.collector.readers import network
-from sidelight.collector.settings import Settings
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.stacks.window import Window, encode
+from sidelight_collector import main
+from sidelight_collector.auth.authorizer import Access, access_of
+from sidelight_collector.auth.read_rules import network
+from sidelight_collector.auth_wiring import known_tokens
+from sidelight_collector.deploys.deploy import Rules as DeployRules
+from sidelight_collector.deploys.deploy import Span, new
+from sidelight_collector.deploys.deploy_repository import Shelf as DeployShelf
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Window, encode
 from tests.collector.capturing import JSON, Sidecar, until
 from tests.collector.conftest import Answer, Running, Serve
 

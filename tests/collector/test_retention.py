@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.retention import Policy, Retention, last_expired, plan
-from sidelight.collector.store.manifest import days
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.collector.store.segments import list_segments, write_segment
-from sidelight.collector.values import Days
-from sidelight.stacks.window import Window
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings.types import Days
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.retention import Policy, Retention, last_expired, plan
+from sidelight_collector.storage.manifest import days
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.segments import list_segments, write_segment
+from sidelight_model.window import Window
 
 Make = Callable[..., Window]
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -7,22 +7,22 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.export import folded
-from sidelight.collector.query.listing import label_values, services
-from sidelight.collector.query.series import timeline
-from sidelight.collector.query.tables import depth
-from sidelight.collector.retention import KEPT, Level, Policy, Retention, level_of, plan
-from sidelight.collector.store import manifest
-from sidelight.collector.store.manifest import Block
-from sidelight.collector.store.objects import ObjectStore, StoreRefused, StoreUnavailable
-from sidelight.collector.store.pins import Pin, PinDamaged, add_pin, read_pins, remove_pin
-from sidelight.collector.store.segments import event_day
-from sidelight.collector.store.tables import SCHEMAS
-from sidelight.collector.values import Days
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.catalog import label_values, services
+from sidelight_collector.answers.export import folded
+from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.top_and_depth import depth
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings.types import Days
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.retention import KEPT, Level, Policy, Retention, level_of, plan
+from sidelight_collector.storage.manifest import Block
+from sidelight_collector.storage.objects import ObjectStore, StoreRefused, StoreUnavailable
+from sidelight_collector.storage.pins import Pin, PinDamaged, add_pin, read_pins, remove_pin
+from sidelight_collector.storage.segments import event_day
+from sidelight_collector.storage.tables import SCHEMAS
+from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.faults import Fault, FaultyStore, steps
 from tests.collector.storing import START_NS, asked, copied, question, stored, window
 

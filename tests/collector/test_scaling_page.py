@@ -16,18 +16,18 @@ import duckdb
 import pytest
 from chdb.session import Session
 
-from sidelight.collector.compaction import Rules
-from sidelight.collector.query.reading import Reading
-from sidelight.collector.query.tables import By, depth, functions
-from sidelight.collector.store import manifest
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.segments import write_segment
-from sidelight.collector.store.tables import PARTS
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.frames import Frame
-from sidelight.stacks.window import Window
+from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.query.query_context import Reading
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.lifecycle.compaction import Rules
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import write_segment
+from sidelight_collector.storage.tables import PARTS
+from sidelight_model.counts import ProfileType
+from sidelight_model.frames import Frame
+from sidelight_model.window import Window
 from tests.collector.storing import asked, question, stored, window
 from tests.collector.test_query_blocks import compacted
 from tests.running import ROOT, S3Server

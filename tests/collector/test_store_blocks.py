@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.store import manifest
-from sidelight.collector.store.blocks import InputUnreadable, is_whole, merged, summed, write_block
-from sidelight.collector.store.hashed import stack_hash
-from sidelight.collector.store.live import live
-from sidelight.collector.store.manifest import Block, Manifest, ManifestDamaged
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectMissing, StoreIncompatible
-from sidelight.collector.store.segments import event_day, list_segments, read_segment
-from sidelight.collector.store.tables import HOUR_NS, PARTS, SCHEMAS, SUMS, Part, groups, segment_tables
-from sidelight.stacks.window import Window
+from sidelight_collector.stack_hashing import stack_hash
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.blocks import InputUnreadable, is_whole, merged, summed, write_block
+from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.manifest import Block, Manifest, ManifestDamaged
+from sidelight_collector.storage.objects import ObjectMissing, StoreIncompatible
+from sidelight_collector.storage.segments import event_day, list_segments, read_segment
+from sidelight_collector.storage.tables import HOUR_NS, PARTS, SCHEMAS, SUMS, Part, groups, segment_tables
+from sidelight_model.window import Window
 from tests.collector.storing import START_NS, few_examples, stored, window
-from tests.stacks.strategies import windows as any_windows
+from tests.model.strategies import windows as any_windows
 
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)

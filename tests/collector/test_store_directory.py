@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.collector.store.directory import ABANDONED_SECONDS, DirectoryStore
-from sidelight.collector.store.objects import StoreError, StoreUnavailable
+from sidelight_collector.storage.backends.directory import ABANDONED_SECONDS, DirectoryStore
+from sidelight_collector.storage.objects import StoreError, StoreUnavailable
 
 COUNTING = """
 import sys
 from pathlib import Path
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.objects import ObjectChanged
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.objects import ObjectChanged
 
 store = DirectoryStore(Path(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
@@ -121,8 +121,8 @@ def test_a_write_that_does_not_fit_leaves_the_object_as_it_was(tmp_path: Path) -
     code = """
 import resource, signal, sys
 from pathlib import Path
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.objects import StoreError
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.objects import StoreError
 store = DirectoryStore(Path(sys.argv[1]))
 store.put("v1/a", b"first")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -19,17 +19,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.engine import QueryEngine
-from sidelight.collector.query.limits import QueryLimits
-from sidelight.collector.query.listing import services
-from sidelight.collector.settings import Settings
-from sidelight.collector.store import disk
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.disk import BLOCK_BYTES, FOLDER, DiskCachedStore
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectMissing, ObjectStore
 from sidelight.settings import BadSetting
+from sidelight_collector.answers.catalog import services
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.storage.backends import disk_cache
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.disk_cache import BLOCK_BYTES, FOLDER, DiskCachedStore
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectMissing, ObjectStore
 from tests import running
 from tests.collector.counting import Counting
 from tests.collector.storing import START_NS, asked, question, stored, window
@@ -321,9 +321,9 @@ def test_a_full_disk_fails_no_query_and_leaves_nothing_half_written(tmp_path: Pa
     reader = f"""
 import resource
 from pathlib import Path
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.disk import DiskCachedStore
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))  # the system writes no file that is longer
 metrics = Metrics()
 source = DirectoryStore(Path({str(tmp_path / "store")!r}))
@@ -344,7 +344,7 @@ assert float(found.removeprefix(line)) >= 5, found
 def test_a_process_that_is_stopped_while_it_writes_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(disk_cache, "LOCK_SECONDS", 0.05)
     with locked(tmp_path):
         cached = Cached(holding(a=b"x", b=b"y"), tmp_path)
         assert cached.read("v1/raw/a", "v1/raw/b") == [b"x", b"y"]
@@ -356,8 +356,8 @@ def test_a_process_that_is_stopped_while_it_writes_holds_nobody_up(
 def test_what_waits_to_be_written_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, kept: int
 ) -> None:
-    monkeypatch.setattr(disk, "WAITING_BYTES", most)
-    monkeypatch.setattr(disk, "LOCK_SECONDS", 60)
+    monkeypatch.setattr(disk_cache, "WAITING_BYTES", most)
+    monkeypatch.setattr(disk_cache, "LOCK_SECONDS", 60)
     with locked(tmp_path):
         cached = Cached(holding(a=bytes(100), b=bytes(100)), tmp_path)
         cached.store.get("v1/raw/a")
@@ -390,9 +390,9 @@ def test_an_object_that_was_damaged_and_mended_in_the_store_is_read_anew(tmp_pat
 READER = """
 import random, sys
 from pathlib import Path
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.disk import DiskCachedStore
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
 where, folder, most, seed = sys.argv[1:]
 source, luck = DirectoryStore(Path(where)), random.Random(seed)
 keys = [entry.key for entry in source.list("v1/raw/")]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sidelight.collector.store.memory import MemoryStore
+from sidelight_collector.storage.backends.memory import MemoryStore
 from tests.collector.simulation import World, played
 
 RUNS = int(os.environ.get("SIDELIGHT_TEST_FAULT_RUNS", "1000"))

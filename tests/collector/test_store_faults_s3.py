@@ -8,10 +8,10 @@ from itertools import count
 
 import pytest
 
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.collector.store.opening import open_store, verify
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.segments import ObjectDamaged, list_segments, read_segment, write_segment
+from sidelight_collector.storage.backends.open_store import open_store, verify
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
 from tests.collector.failing_proxy import FailingProxy, Mishap
 from tests.collector.simulation import World, played
 from tests.collector.storing import window

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.collector.query.export import Exported, folded
-from sidelight.collector.query.windows import Question
-from sidelight.collector.retention import Level, level_of
-from sidelight.collector.store import manifest
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.hashed import hashed
-from sidelight.collector.store.live import live
-from sidelight.collector.store.objects import ObjectStore
-from sidelight.collector.store.opening import verify
-from sidelight.collector.store.pins import read_pins
-from sidelight.collector.store.segments import event_day, list_segments, read_segment, segment_ref
-from sidelight.collector.store.tables import PARTS, SCHEMAS
-from sidelight.stacks.counts import Counts, ProfileType
-from sidelight.stacks.window import decode, encode
+from sidelight_collector.answers.export import Exported, folded
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.stack_hashing import hashed
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.open_store import verify
+from sidelight_collector.storage.lifecycle.retention import Level, level_of
+from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.pins import read_pins
+from sidelight_collector.storage.segments import event_day, list_segments, read_segment, segment_ref
+from sidelight_collector.storage.tables import PARTS, SCHEMAS
+from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.window import decode, encode
 from tests.collector.storing import asked, question, stored
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"

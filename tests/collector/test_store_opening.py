@@ -9,16 +9,11 @@ from typing import Any
 
 import pytest
 
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import (
-    ObjectStore,
-    StoreIncompatible,
-    StoreRefused,
-    StoreUnavailable,
-)
-from sidelight.collector.store.opening import CONFIG_KEY, open_store, verify
-from sidelight.stacks.errors import Reason
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store, verify
+from sidelight_collector.storage.objects import ObjectStore, StoreIncompatible, StoreRefused, StoreUnavailable
+from sidelight_model.errors import Reason
 
 
 def test_a_new_store_is_marked_with_its_format(store: ObjectStore) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import (
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import (
     ObjectChanged,
     ObjectExists,
     ObjectMissing,

@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.query.export import Exported, folded
-from sidelight.collector.recent import stored_ids
-from sidelight.collector.store import manifest
-from sidelight.collector.store.manifest import ManifestDamaged
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectDamaged, ObjectStore
-from sidelight.collector.store.sealed import MARK, SIZE, is_sound
-from sidelight.collector.store.segments import event_day, list_segments, read_segment, write_segment
-from sidelight.collector.store.tables import ADDED_UP, PARTS, Part
-from sidelight.stacks.counts import ProfileType
+from sidelight_collector.answers.export import Exported, folded
+from sidelight_collector.ingest.dedup import stored_ids
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.checksum import MARK, SIZE, is_sound
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.manifest import ManifestDamaged
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
+from sidelight_collector.storage.segments import event_day, list_segments, read_segment, write_segment
+from sidelight_collector.storage.tables import ADDED_UP, PARTS, Part
+from sidelight_model.counts import ProfileType
 from tests.collector.storing import START_NS, asked, question, stored, window
 
 DAY = event_day(START_NS)

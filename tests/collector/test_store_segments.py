@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ulid import ULID
 
-from sidelight.collector.query.reading import load
-from sidelight.collector.store.memory import MemoryStore
-from sidelight.collector.store.objects import ObjectStore, StoreUnavailable
-from sidelight.collector.store.segments import ROWS_PER_GROUP, list_segments, read_segment, write_segment
-from sidelight.collector.store.tables import PARTS, SCHEMAS, segment_tables
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack, parse_folded
-from sidelight.stacks.labels import KNOWN, Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_collector.query.query_context import load
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.segments import ROWS_PER_GROUP, list_segments, read_segment, write_segment
+from sidelight_collector.storage.tables import PARTS, SCHEMAS, segment_tables
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack, parse_folded
+from sidelight_model.labels import KNOWN, Labels
+from sidelight_model.window import Quality, Window
 from tests.collector.storing import few_examples
 
 Make = Callable[..., Window]

@@ -14,13 +14,13 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from sidelight import cli
-from sidelight.collector.compaction import Compaction, Rules
-from sidelight.collector.metrics import Metrics
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.pins import read_pins
-from sidelight.collector.store.s3 import S3Store
-from sidelight.collector.store.segments import event_day
+from sidelight import main
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.pins import read_pins
+from sidelight_collector.storage.segments import event_day
 from tests.collector.storing import stored, window
 from tests.running import S3Server
 
@@ -35,7 +35,7 @@ def run(*argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
         for name, value in variables.items():
             patch.setenv(name, value)
         try:
-            status = cli.run(["store", *argv])
+            status = main.run(["store", *argv])
         except SystemExit as ended:
             status = int(ended.code or 0)
     return subprocess.CompletedProcess(argv, status, out.getvalue(), err.getvalue())

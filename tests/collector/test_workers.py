@@ -21,10 +21,10 @@ from typing import Any
 import psutil
 import pytest
 
-from sidelight.collector.store.manifest import days
-from sidelight.collector.store.opening import open_store
-from sidelight.collector.workers import Deaths, usable_cores
-from sidelight.stacks.window import Window, encode
+from sidelight_collector.runtime.supervisor import Deaths, usable_cores
+from sidelight_collector.storage.backends.open_store import open_store
+from sidelight_collector.storage.manifest import days
+from sidelight_model.window import Window, encode
 from tests.collector.processes import SECONDS, Process, metric, post, stored, text_of, wait_for_event
 
 Make = Callable[..., Window]
@@ -247,9 +247,9 @@ def test_workers_share_a_free_port_of_every_kind_of_address_and_are_named_in_the
 def test_a_worker_that_cannot_start_says_why_and_all_of_it_ends(tmp_path: Path) -> None:
     code = """
 import sys
-from sidelight.cli import run
-from sidelight.collector import main
-from sidelight.collector.store.opening import open_store
+from sidelight.main import run
+from sidelight_collector import main
+from sidelight_collector.storage.backends.open_store import open_store
 
 if __name__ == "__main__":
     root, verify = sys.argv[1], main.verify

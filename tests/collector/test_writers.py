@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.collector.captures.asked import NAME
-from sidelight.collector.reviews import LEEWAY_SECONDS, check_claims, claims_of, named
-from sidelight.collector.writers import NotKnown, NotYours, Writer
-from sidelight.stacks.errors import BadLabel, Reason
-from sidelight.stacks.labels import Labels
+from sidelight_collector.auth.token_review import LEEWAY_SECONDS, check_claims, claims_of, named
+from sidelight_collector.auth.write_identity import NotKnown, NotYours, Writer
+from sidelight_collector.captures.capture_requests import NAME
+from sidelight_model.errors import BadLabel, Reason
+from sidelight_model.labels import Labels
 
 WRITER = Writer("prod", "shop-1", "uid-1", "node-1", "shop", "7")
 NOW = 1_795_253_400.0

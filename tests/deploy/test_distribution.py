@@ -33,8 +33,8 @@ def test_an_sdist_and_its_wheel_hold_the_same_user_interface(distributions):
         packed = {name.partition("/")[2] for name in archive.getnames()}
     with zipfile.ZipFile(wheel) as archive:
         wheeled = archive.namelist()
-    ui = {name for name in wheeled if name.startswith("sidelight/collector/ui/")}
-    assert "sidelight/collector/ui/index.html" in ui
+    ui = {name for name in wheeled if name.startswith("collector/sidelight_collector/ui/")}
+    assert "collector/sidelight_collector/ui/index.html" in ui
     assert ui <= packed
     assert len(wheeled) == len(set(wheeled))
 
@@ -51,14 +51,14 @@ def test_the_wheel_carries_the_services_of_the_demo(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         names = wheel.namelist()
     assert services
-    assert [f"sidelight/demo/services/{name}" for name in services] == sorted(
-        name for name in names if name.startswith("sidelight/demo/services/") and name.endswith(".py")
+    assert [f"cli/sidelight_cli/demo/services/{name}" for name in services] == sorted(
+        name for name in names if name.startswith("cli/sidelight_cli/demo/services/") and name.endswith(".py")
     )
 
 
 def test_the_pages_carry_the_licences_of_what_they_are_made_of(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
-        text = wheel.read("sidelight/collector/ui/assets/licences.txt").decode()
+        text = wheel.read("collector/sidelight_collector/ui/assets/licences.txt").decode()
     made_of = json.loads((ROOT / "web" / "package.json").read_text()).get("dependencies", {})
     assert all(f"{name} " in text for name in [*made_of, "speedscope"])
     assert text.count("Permission is hereby granted") >= len(made_of)

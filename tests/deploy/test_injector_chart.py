@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from sidelight.injector import pod_security
-from sidelight.injector.decide import Place, decide
-from sidelight.injector.metrics import Metrics
-from sidelight.injector.recipe import Recipe
-from sidelight.injector.settings import Settings
 from sidelight.settings import parse, variable
+from sidelight_injector.admission import pod_security
+from sidelight_injector.admission.decide import Place, decide
+from sidelight_injector.admission.recipe import Recipe
+from sidelight_injector.metrics import Metrics
+from sidelight_injector.settings import Settings
 from tests.deploy.prometheus_rules import Case, check_expressions, find_firing, read_names
 from tests.injector.patching import patched
 
@@ -62,7 +62,7 @@ def injected(recipe: Recipe, *, native: bool) -> Json:
 def test_the_template_and_the_injector_make_the_same_container(native, rendered, helm, service_chart):
     collector = "http://sidelight-collector.profiling.svc:8080"
     values = f"tokenSecret=,collector={collector},serviceAccountToken.enabled=true"
-    flags = [part for one in values.split(",") for part in ("--set", f"sidelight.sidecar.{one}")]
+    flags = [part for one in values.split(",") for part in ("--set", f"sidelight_sidecar.{one}")]
     flags += ["--set", f"image.tag=7,native={str(native).lower()}"]
     by_template = _pod(helm("template", "x", service_chart, "--kube-version", "1.34.0", *flags).stdout)
     settings = ("--set", "sidecar.settings.interval_seconds=60")

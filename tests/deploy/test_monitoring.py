@@ -11,9 +11,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, Metric
 
-from sidelight.collector.metrics import Metrics as Collector
-from sidelight.injector.metrics import Metrics as Injector
-from sidelight.sidecar.metrics import Metrics as Sidecar
+from sidelight_collector.metrics import Metrics as Collector
+from sidelight_injector.metrics import Metrics as Injector
+from sidelight_sidecar.metrics import Metrics as Sidecar
 from tests.deploy.prometheus_rules import (
     Alert,
     Case,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sidelight.injector.skips import Why
-from sidelight.stacks.errors import Reason
+from sidelight_injector.admission.skip_reasons import Why
+from sidelight_model.errors import Reason
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 WORDS = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.capture import CaptureSettings, Progress, export_line, lines, pods, progress_line
-from sidelight.cli import run
-from sidelight.saving import FORMATS, saved_as
+from sidelight.main import run
 from sidelight.settings import BadSetting, flag
+from sidelight_cli.capture_command import CaptureSettings, Progress, export_line, lines, pods, progress_line
+from sidelight_cli.download import FORMATS, saved_as
 from tests.e2e.test_full_path import TARGET, sidecar
 from tests.running import Collector, collector, eventually, running, sidelight
 

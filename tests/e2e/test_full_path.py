@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import pytest
 
-from sidelight.collector.store.directory import DirectoryStore
-from sidelight.collector.store.segments import list_segments, read_segment
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack, parse_folded
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack, parse_folded
 from tests.running import Collector, Running, collector, eventually, running, s3_server, sidelight
 
 TARGET = Path(__file__).parent / "targets" / "shares.py"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sidelight.injector.recipe import Recipe
+from sidelight_injector.admission.recipe import Recipe
 from tests.running import tool
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,9 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from sidelight.injector.certificates import Keyring, Plan, make_authority, make_leaf, read, renewed, written
-from sidelight.injector.metrics import Metrics
-from sidelight.injector.tls import BadCertificate, Tls
+from sidelight_injector.certificates.certificates import (
+    Keyring,
+    Plan,
+    make_authority,
+    make_leaf,
+    read,
+    renewed,
+    written,
+)
+from sidelight_injector.certificates.tls import BadCertificate, Tls
+from sidelight_injector.metrics import Metrics
 
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 DAY = datetime.timedelta(days=1)

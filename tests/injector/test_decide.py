@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from sidelight.cluster import words
-from sidelight.injector.decide import MIRROR, Decision, Place, decide
-from sidelight.injector.recipe import Recipe
-from sidelight.injector.skips import MAX_SENTENCE, Why
-from sidelight.sidecar import settings
+from sidelight_injector.admission.decide import MIRROR, Decision, Place, decide
+from sidelight_injector.admission.recipe import Recipe
+from sidelight_injector.admission.skip_reasons import MAX_SENTENCE, Why
+from sidelight_kubernetes import label_names
+from sidelight_sidecar import settings
 from tests.injector.patching import patched
 
 Json = dict[str, Any]
-ASKED = Place("shop", {words.INJECT: "true"})
+ASKED = Place("shop", {label_names.INJECT: "true"})
 
 
 def pod(*, annotations: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
@@ -51,7 +51,7 @@ def test_a_pod_of_a_labelled_namespace_gets_a_native_sidecar(after):
     assert made["spec"]["shareProcessNamespace"] is True
     assert [one["name"] for one in made["spec"]["initContainers"]] == ["sidelight"]
     assert sidecar_of(made)["restartPolicy"] == "Always"
-    assert made["metadata"]["annotations"] == {words.STATUS: "injected"}
+    assert made["metadata"]["annotations"] == {label_names.STATUS: "injected"}
     assert variables(made)["SIDELIGHT_SERVICE"] == "checkout"
     assert variables(made)["SIDELIGHT_VERSION"] == "2026.11.3"
     assert sidecar_of(made)["args"] == ["sidecar", "--all"]
@@ -77,8 +77,8 @@ def test_before_native_sidecars_it_is_an_ordinary_container_behind_the_services_
     ],
 )
 def test_the_pods_word_wins_over_the_namespaces(of_namespace, of_pod, injected, after):
-    place = Place("shop", {words.INJECT: of_namespace} if of_namespace else {})
-    before = pod(labels={words.INJECT: of_pod} if of_pod else {})
+    place = Place("shop", {label_names.INJECT: of_namespace} if of_namespace else {})
+    before = pod(labels={label_names.INJECT: of_pod} if of_pod else {})
     made, decision = after(before, place)
     assert decision.injected is injected
     assert injected or made == before
@@ -88,7 +88,7 @@ def test_the_token_of_the_service_account_is_good_for_the_collector_alone(after)
     made, _ = after(pod(automountServiceAccountToken=False))
     [volume] = [one for one in made["spec"]["volumes"] if one["name"] == "sidelight-token"]
     [source] = volume["projected"]["sources"]
-    assert source["serviceAccountToken"]["audience"] == words.AUDIENCE
+    assert source["serviceAccountToken"]["audience"] == label_names.AUDIENCE
     folder = next(one for one in sidecar_of(made)["volumeMounts"] if one["name"] == "sidelight-token")
     path = f"{folder['mountPath']}/{source['serviceAccountToken']['path']}"
     assert variables(made)["SIDELIGHT_TOKEN_FILE"] == path
@@ -97,13 +97,13 @@ def test_the_token_of_the_service_account_is_good_for_the_collector_alone(after)
 
 def test_annotations_are_settings_of_the_sidecar(after):
     wishes = {
-        words.SERVICE: "till",
-        words.VERSION: "7",
-        words.RATE: "50",
-        words.MODE: "nonblocking",
-        words.INTERVAL_SECONDS: "60",
-        words.WINDOW_SECONDS: "5",
-        words.BUDGET_CPU_PERCENT: "0.5",
+        label_names.SERVICE: "till",
+        label_names.VERSION: "7",
+        label_names.RATE: "50",
+        label_names.MODE: "nonblocking",
+        label_names.INTERVAL_SECONDS: "60",
+        label_names.WINDOW_SECONDS: "5",
+        label_names.BUDGET_CPU_PERCENT: "0.5",
     }
     made, decision = after(pod(annotations=wishes))
     assert decision.injected
@@ -120,13 +120,13 @@ def test_annotations_are_settings_of_the_sidecar(after):
 
 def test_annotations_set_triggers_of_one_pod(after):
     wishes = {
-        words.TRIGGER_CPU_PERCENT: "80",
-        words.TRIGGER_THROTTLED_PERCENT: "25",
-        words.TRIGGER_RSS_GROWTH: "50%",
-        words.TRIGGER_READY: "true",
-        words.TRIGGER_SIGTERM: "true",
-        words.TRIGGER_RATE: "200",
-        words.TRIGGER_SECONDS: "20",
+        label_names.TRIGGER_CPU_PERCENT: "80",
+        label_names.TRIGGER_THROTTLED_PERCENT: "25",
+        label_names.TRIGGER_RSS_GROWTH: "50%",
+        label_names.TRIGGER_READY: "true",
+        label_names.TRIGGER_SIGTERM: "true",
+        label_names.TRIGGER_RATE: "200",
+        label_names.TRIGGER_SECONDS: "20",
     }
     made, decision = after(pod(annotations=wishes))
     assert decision.injected
@@ -148,7 +148,7 @@ def test_a_pod_can_be_without_a_trigger_of_the_cluster(sidecar_json):
         {"name": "SIDELIGHT_TRIGGER_CPU_PERCENT", "value": "80"},
         {"name": "SIDELIGHT_TRIGGER_READY", "value": "true"},
     ]
-    before = pod(annotations={words.TRIGGER_CPU_PERCENT: "", words.TRIGGER_READY: "false"})
+    before = pod(annotations={label_names.TRIGGER_CPU_PERCENT: "", label_names.TRIGGER_READY: "false"})
     made = patched(before, decide(before, ASKED, Recipe.parse(json.dumps(told))).patch)
     container = sidecar_of(made)
     environ = {one["name"]: str(one.get("value", "field")) for one in container["env"]}
@@ -158,20 +158,20 @@ def test_a_pod_can_be_without_a_trigger_of_the_cluster(sidecar_json):
 
 
 def test_a_pattern_takes_the_place_of_everything(after):
-    made, _ = after(pod(annotations={words.MATCH: "gunicorn: worker"}))
+    made, _ = after(pod(annotations={label_names.MATCH: "gunicorn: worker"}))
     assert sidecar_of(made)["args"] == ["sidecar"]
     assert variables(made)["SIDELIGHT_MATCH"] == "gunicorn: worker"
 
 
 def test_a_pattern_reaches_the_sidecar_as_it_was_written(after):
     """The kubelet makes $ of $$, and of $(NAME) what that variable holds."""
-    made, _ = after(pod(annotations={words.MATCH: "^app$|^$(POD)$$"}))
+    made, _ = after(pod(annotations={label_names.MATCH: "^app$|^$(POD)$$"}))
     assert variables(made)["SIDELIGHT_MATCH"] == "^app$$|^$$(POD)$$$$"
 
 
 def test_a_container_that_is_named_is_the_one_that_is_watched_and_the_windows_label(after):
     web = {"name": "web", "image": "web:1"}
-    before = pod(annotations={words.CONTAINER: "web"})
+    before = pod(annotations={label_names.CONTAINER: "web"})
     before["spec"]["containers"].append(web)
     made, _ = after(before)
     assert variables(made)["SIDELIGHT_IN_CONTAINER"] == "web"
@@ -188,10 +188,10 @@ def test_a_pods_schedule_wins_over_the_clusters(sidecar_json):
         before = pod(annotations={annotation: value})
         return patched(before, decide(before, ASKED, scheduled).patch)
 
-    assert variables(made(words.RATE, "50"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
-    assert variables(made(words.TRIGGER_ONLY, "false"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
-    assert "SIDELIGHT_INTERVAL_SECONDS" not in variables(made(words.TRIGGER_ONLY, "true"))
-    assert variables(made(words.INTERVAL_SECONDS, ""))["SIDELIGHT_INTERVAL_SECONDS"] == ""
+    assert variables(made(label_names.RATE, "50"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
+    assert variables(made(label_names.TRIGGER_ONLY, "false"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
+    assert "SIDELIGHT_INTERVAL_SECONDS" not in variables(made(label_names.TRIGGER_ONLY, "true"))
+    assert variables(made(label_names.INTERVAL_SECONDS, ""))["SIDELIGHT_INTERVAL_SECONDS"] == ""
 
 
 def test_a_port_that_the_pod_names_anywhere_is_left_to_it(after):
@@ -247,34 +247,49 @@ def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(aft
 @pytest.mark.parametrize(
     ("before", "place", "why", "told"),
     [
-        (pod(labels={words.INJECT: "yes"}), ASKED, Why.BAD_LABEL, "'yes'"),
+        (pod(labels={label_names.INJECT: "yes"}), ASKED, Why.BAD_LABEL, "'yes'"),
         (pod(os={"name": "windows"}), ASKED, Why.OTHER_OS, "windows"),
         (pod(nodeSelector={"kubernetes.io/os": "windows"}), ASKED, Why.OTHER_OS, "windows"),
         (pod(hostPID=True), ASKED, Why.HOST_PID, "hostPID"),
         (pod(shareProcessNamespace=False), ASKED, Why.PROCESSES_APART, "shareProcessNamespace: false"),
         (pod(volumes=[{"name": "sidelight"}]), ASKED, Why.NAME_TAKEN, "volume"),
-        (pod(annotations={words.CONTAINER: "web"}), ASKED, Why.NO_SUCH_CONTAINER, "name one of app"),
+        (pod(annotations={label_names.CONTAINER: "web"}), ASKED, Why.NO_SUCH_CONTAINER, "name one of app"),
         (
-            pod(annotations={words.CONTAINER: "init"}, initContainers=[{"name": "init"}]),
+            pod(annotations={label_names.CONTAINER: "init"}, initContainers=[{"name": "init"}]),
             ASKED,
             Why.CONTAINER_ENDS_FIRST,
             "name one of app",
         ),
-        (pod(annotations={words.RATE: "fast"}), ASKED, Why.BAD_ANNOTATION, "SIDELIGHT_RATE"),
-        (pod(annotations={words.RATE: "5000"}), ASKED, Why.BAD_ANNOTATION, "--rate must be from 1 to 1000"),
+        (pod(annotations={label_names.RATE: "fast"}), ASKED, Why.BAD_ANNOTATION, "SIDELIGHT_RATE"),
         (
-            pod(annotations={words.TRIGGER_CPU_PERCENT: "101"}),
+            pod(annotations={label_names.RATE: "5000"}),
+            ASKED,
+            Why.BAD_ANNOTATION,
+            "--rate must be from 1 to 1000",
+        ),
+        (
+            pod(annotations={label_names.TRIGGER_CPU_PERCENT: "101"}),
             ASKED,
             Why.BAD_ANNOTATION,
             "--trigger-cpu-percent",
         ),
-        (pod(annotations={words.TRIGGER_RSS_GROWTH: "much"}), ASKED, Why.BAD_ANNOTATION, "RSS_GROWTH"),
-        (pod(annotations={words.TRIGGER_READY: "soon"}), ASKED, Why.BAD_ANNOTATION, "neither true nor false"),
-        (pod(annotations={words.TRIGGER_RATE: "1"}), ASKED, Why.BAD_ANNOTATION, "from --rate to 1000"),
-        (pod(annotations={words.MATCH: "("}), ASKED, Why.BAD_ANNOTATION, "not a regular expression"),
-        (pod(annotations={words.TRIGGER_ONLY: "maybe"}), ASKED, Why.BAD_ANNOTATION, "neither true nor false"),
+        (pod(annotations={label_names.TRIGGER_RSS_GROWTH: "much"}), ASKED, Why.BAD_ANNOTATION, "RSS_GROWTH"),
         (
-            pod(annotations={words.INTERVAL_SECONDS: "5", words.WINDOW_SECONDS: "10"}),
+            pod(annotations={label_names.TRIGGER_READY: "soon"}),
+            ASKED,
+            Why.BAD_ANNOTATION,
+            "neither true nor false",
+        ),
+        (pod(annotations={label_names.TRIGGER_RATE: "1"}), ASKED, Why.BAD_ANNOTATION, "from --rate to 1000"),
+        (pod(annotations={label_names.MATCH: "("}), ASKED, Why.BAD_ANNOTATION, "not a regular expression"),
+        (
+            pod(annotations={label_names.TRIGGER_ONLY: "maybe"}),
+            ASKED,
+            Why.BAD_ANNOTATION,
+            "neither true nor false",
+        ),
+        (
+            pod(annotations={label_names.INTERVAL_SECONDS: "5", label_names.WINDOW_SECONDS: "10"}),
             ASKED,
             Why.BAD_ANNOTATION,
             "must not be shorter",
@@ -296,7 +311,7 @@ def test_a_pod_that_cannot_have_one_is_told_why_and_what_to_do(before, place, wh
     assert decision.skip.why is why
     assert told in decision.skip.sentence
     assert decision.skip.next_step
-    assert made["metadata"]["annotations"][words.STATUS] == f"skipped: {decision.skip.sentence}"
+    assert made["metadata"]["annotations"][label_names.STATUS] == f"skipped: {decision.skip.sentence}"
     assert made["spec"] == before["spec"]
     assert decision.skip.sentence in decision.warnings[0]
 
@@ -314,7 +329,8 @@ def test_a_job_gets_a_native_sidecar_for_that_one_lets_it_end(after):
 
 def test_an_init_container_that_restarts_may_be_watched(after):
     before = pod(
-        annotations={words.CONTAINER: "proxy"}, initContainers=[{"name": "proxy", "restartPolicy": "Always"}]
+        annotations={label_names.CONTAINER: "proxy"},
+        initContainers=[{"name": "proxy", "restartPolicy": "Always"}],
     )
     assert after(before)[1].injected
 
@@ -335,13 +351,13 @@ def test_a_pod_that_has_one_or_must_not_change_is_left_as_it_is(before, after):
 
 
 def test_a_sentence_is_never_longer_than_an_annotation_is_good_for(after):
-    _, decision = after(pod(annotations={words.RATE: "x" * 10_000}))
+    _, decision = after(pod(annotations={label_names.RATE: "x" * 10_000}))
     assert len(decision.skip.sentence) == MAX_SENTENCE
     assert len(decision.warnings[0]) <= MAX_SENTENCE
 
 
 def test_an_annotation_nobody_knows_is_said_to_be_so(after):
-    _, decision = after(pod(annotations={"sidelight.dev/rates": "50", words.RATE: "50"}))
+    _, decision = after(pod(annotations={"sidelight.dev/rates": "50", label_names.RATE: "50"}))
     assert decision.injected
     assert decision.warnings == ("Sidelight knows no annotation sidelight.dev/rates",)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cluster import words
-from sidelight.injector.metrics import Metrics
-from sidelight.injector.settings import Settings
-from sidelight.injector.skips import Why
 from sidelight.settings import BadSetting, flag, parse
+from sidelight_injector.admission.skip_reasons import Why
+from sidelight_injector.metrics import Metrics
+from sidelight_injector.settings import Settings
+from sidelight_kubernetes import label_names
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "injector.md").read_text()
@@ -50,7 +50,7 @@ def test_every_reason_is_documented():
 
 
 def test_every_annotation_is_documented():
-    for annotation in words.ANNOTATIONS:
+    for annotation in label_names.ANNOTATIONS:
         assert f"`{annotation}`" in PAGE
 
 

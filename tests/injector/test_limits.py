@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sidelight.injector.limits import quantity, refusal
+from sidelight_injector.admission.limits import quantity, refusal
 
 SIDECAR = {"resources": {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}}
 

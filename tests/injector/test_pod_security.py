@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidelight.injector.pod_security import refusal
+from sidelight_injector.admission.pod_security import refusal
 
 STRICT = {
     "runAsNonRoot": True,

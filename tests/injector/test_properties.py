@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.cluster import words
-from sidelight.injector.decide import Place, decide
+from sidelight_injector.admission.decide import Place, decide
+from sidelight_kubernetes import label_names
 from tests.injector.patching import keeps, patched
 
 Json = dict[str, Any]
@@ -56,8 +56,12 @@ SPECS = st.fixed_dictionaries(
 METADATA = st.fixed_dictionaries(
     {"name": st.just("it")},
     optional={
-        "labels": st.dictionaries(st.sampled_from([words.INJECT, "app", words.APP_VERSION]), VALUES),
-        "annotations": st.dictionaries(st.sampled_from([*words.ANNOTATIONS, words.STATUS, "x/y~z"]), VALUES),
+        "labels": st.dictionaries(
+            st.sampled_from([label_names.INJECT, "app", label_names.APP_VERSION]), VALUES
+        ),
+        "annotations": st.dictionaries(
+            st.sampled_from([*label_names.ANNOTATIONS, label_names.STATUS, "x/y~z"]), VALUES
+        ),
     },
 )
 PODS = st.builds(
@@ -76,13 +80,15 @@ FITTING = st.builds(
         lambda found: not {port["containerPort"] for one in found for port in one.get("ports", ())} >= PORTS
     ),
     st.lists(st.just({"name": "a", "emptyDir": {}}), max_size=1),
-    st.dictionaries(st.sampled_from([words.RATE, words.SERVICE, words.WINDOW_SECONDS]), st.just("7")),
+    st.dictionaries(
+        st.sampled_from([label_names.RATE, label_names.SERVICE, label_names.WINDOW_SECONDS]), st.just("7")
+    ),
 )
 """Pods that nothing keeps a sidecar out of."""
 PLACES = st.builds(
     Place,
     st.just("shop"),
-    st.just({words.INJECT: "true"}),
+    st.just({label_names.INJECT: "true"}),
     native=st.booleans(),
     enforced=st.sampled_from(["privileged", "baseline"]),
 )
@@ -93,7 +99,7 @@ def test_a_patch_only_adds_and_a_second_time_adds_nothing(recipe, pod, place):
     decision = decide(pod, place, recipe)
     after = patched(pod, decision.patch)
     annotations = pod["metadata"].get("annotations") or {}
-    own = {name: text for name, text in annotations.items() if name != words.STATUS}
+    own = {name: text for name, text in annotations.items() if name != label_names.STATUS}
     assert keeps(after, {**pod, "metadata": {**pod["metadata"], "annotations": own}} if annotations else pod)
     assert decide(after, place, recipe).patch == []
     assert not (decision.injected and decision.skip)
@@ -103,17 +109,17 @@ def test_a_patch_only_adds_and_a_second_time_adds_nothing(recipe, pod, place):
 @settings(max_examples=25, deadline=None)
 @given(pod=PODS | FITTING)
 def test_kubernetes_takes_what_becomes_of_a_pod(recipe, version, pod):
-    place = Place("shop", {words.INJECT: "true"}, native=version != "1.28.0")
+    place = Place("shop", {label_names.INJECT: "true"}, native=version != "1.28.0")
     kubernetes_validate.validate(patched(pod, decide(pod, place, recipe).patch), version, strict=True)
 
 
 @given(FITTING, st.booleans())
 def test_a_pod_that_is_fit_has_one_sidecar_and_no_name_or_port_twice(recipe, pod, native):
-    decision = decide(pod, Place("shop", {words.INJECT: "true"}, native=native), recipe)
+    decision = decide(pod, Place("shop", {label_names.INJECT: "true"}, native=native), recipe)
     assert decision.injected
     spec = patched(pod, decision.patch)["spec"]
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
-    [sidecar] = [one for one in containers if one["name"] == words.SIDECAR]
+    [sidecar] = [one for one in containers if one["name"] == label_names.SIDECAR]
     others = [one.get("ports", ()) for one in containers if one is not sidecar]
     taken = {port["containerPort"] for ports in others for port in ports}
     assert not taken & {one["containerPort"] for one in sidecar["ports"]}

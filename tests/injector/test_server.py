@@ -12,20 +12,20 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.cluster import words
-from sidelight.cluster.client import ClusterAway
-from sidelight.injector.decide import Place, decide
-from sidelight.injector.events import REMEMBERED, WAITING, Events
-from sidelight.injector.main import knows_native
-from sidelight.injector.metrics import Metrics
-from sidelight.injector.namespaces import KEPT, Namespaces
-from sidelight.injector.recipe import Recipe
-from sidelight.injector.review import read
-from sidelight.injector.server import Webhook
-from sidelight.injector.settings import Settings
-from sidelight.injector.skips import Skip, Why
 from sidelight.settings import BadSetting, parse
-from sidelight.stacks.errors import SidelightError
+from sidelight_injector.admission.decide import Place, decide
+from sidelight_injector.admission.namespaces import KEPT, Namespaces
+from sidelight_injector.admission.recipe import Recipe
+from sidelight_injector.admission.review import read
+from sidelight_injector.admission.skip_reasons import Skip, Why
+from sidelight_injector.events import REMEMBERED, WAITING, Events
+from sidelight_injector.main import knows_native
+from sidelight_injector.metrics import Metrics
+from sidelight_injector.server import Webhook
+from sidelight_injector.settings import Settings
+from sidelight_kubernetes import label_names
+from sidelight_kubernetes.kubernetes_client import ClusterAway
+from sidelight_model.errors import SidelightError
 
 Json = dict[str, Any]
 
@@ -62,7 +62,7 @@ class Clock:
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    return FakeCluster({"shop": {words.INJECT: "true"}})
+    return FakeCluster({"shop": {label_names.INJECT: "true"}})
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ async def test_a_namespaces_labels_are_read_once_in_a_while_and_only_so_many_are
         namespaces = Namespaces(cluster, executor, clock, keep_seconds=2, timeout_seconds=2)
         for later, asked in ((0, 3), (1.9, 3), (2.1, 6)):
             clock.now = 1000 + later
-            assert (await namespaces.get("shop")).labels == {words.INJECT: "true"}
+            assert (await namespaces.get("shop")).labels == {label_names.INJECT: "true"}
             assert len(cluster.asked) == asked
         cluster.namespaces |= {f"n{number}": {} for number in range(KEPT + 1)}
         for number in range(KEPT + 1):
@@ -231,10 +231,10 @@ ANYTHING = st.recursive(
 )
 
 
-@given(annotations=st.dictionaries(st.sampled_from([*words.ANNOTATIONS, "a"]), st.text(max_size=30)))
+@given(annotations=st.dictionaries(st.sampled_from([*label_names.ANNOTATIONS, "a"]), st.text(max_size=30)))
 def test_annotations_hold_any_text_at_all(recipe, annotations):
     pod = {"metadata": {"annotations": annotations}, "spec": POD["spec"]}
-    decision = decide(pod, Place("shop", {words.INJECT: "true"}), recipe)
+    decision = decide(pod, Place("shop", {label_names.INJECT: "true"}), recipe)
     assert decision.injected or decision.skip
 
 

@@ -2,7 +2,7 @@
 
     python tests/native/record_golden.py [what ...]      (needs py-spy and sidelight_native installed)
 
-Writes tests/stacks/golden/pyspy-<what>.folded (`py-spy record -f raw`, byte for byte) and
+Writes tests/model/golden/pyspy-<what>.folded (`py-spy record -f raw`, byte for byte) and
 native-<what>.folded (states as `[idle]` and `[gil]` frames). py-spy does not escape newlines: what it writes
 about them is not folded text, and goes to a .txt. Files stay below 60 KB: the rarest stacks are
 left out of what is longer.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from sidelight_native import snapshot
 
-from sidelight.stacks import frames
+from sidelight_model import frames
 from tests.native.conftest import PYTHONS
 
 # The versions that the own reader knows.

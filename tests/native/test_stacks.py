@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sidelight_native import Engine, escape
 
-from sidelight.stacks import frames
+from sidelight_model import frames
 from tests.native.conftest import PYTHONS, TARGETS
 
 # 3.11 and 3.12 enter a call in several steps, and can be stopped between them; 3.13 does not.

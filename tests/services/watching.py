@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from sidelight.demo.load import Round
-from sidelight.stacks.folded import split
-from sidelight.stacks.window import Window
+from sidelight_cli.demo.processes.load_generator import Round
+from sidelight_model.folded import split
+from sidelight_model.window import Window
 from tests.running import Running, eventually, running, sidelight
 from tests.services.judging import Process, Seen
 from tests.services.stacks import APPS, Service
@@ -177,7 +177,12 @@ def _serves(service: Service, process: Running, watcher: Watcher, port: int) -> 
 def _load(port: int) -> list[str]:
     plan = {"--url": f"http://127.0.0.1:{port}", "--path": "/", "--rate": f"{REQUESTS_PER_SECOND}",
             "--seconds": "1", "--rounds": str(_LONGEST_LOAD)}  # fmt: skip
-    return [sys.executable, "-m", "sidelight.demo.load", *(word for pair in plan.items() for word in pair)]
+    return [
+        sys.executable,
+        "-m",
+        "sidelight_cli.demo.processes.load_generator",
+        *(word for pair in plan.items() for word in pair),
+    ]
 
 
 def _rounds(log: Path) -> list[Round]:

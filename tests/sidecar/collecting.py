@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import zstandard
 
-from sidelight.stacks.window import Window, decode
+from sidelight_model.window import Window, decode
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from sidelight.sidecar import native
-from sidelight.sidecar.processes import Proc
-from sidelight.sidecar.procfs import ProcFs
-from sidelight.sidecar.samplers import Samplers
+from sidelight_sidecar.discovery.processes import Proc
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.samplers import native_sampler
+from sidelight_sidecar.samplers.sampler_registry import Samplers
 from tests.running import Running, eventually, running, sidelight
 from tests.sidecar.collecting import FakeCollector, collecting
 
@@ -151,6 +151,6 @@ def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSid
 
 def samplers() -> Samplers:
     """The samplers of this machine; the extension must be built."""
-    extension = native.load()
+    extension = native_sampler.load()
     assert extension is not None, "the extension is missing: run `make native`"
     return Samplers(extension, ProcFs(), max_depth=1024)

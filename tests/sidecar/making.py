@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ulid import ULID
 
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window
 
 SECOND = 10**9
 BEGIN = 1_795_000_000 * SECOND

@@ -12,7 +12,7 @@ from typing import Any
 
 import zstandard
 
-from sidelight.stacks.window import decode
+from sidelight_model.window import decode
 from tests.sidecar.collecting import FakeCollector, Reply
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidelight.sidecar.budget import (
+from sidelight_sidecar.overhead.budget import (
     CPU,
     FLOOR_HZ,
     LONGEST_ROW,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.stacks.window import Window
+from sidelight_model.window import Window
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.captures import Bounds, Wish, read_wish
-from sidelight.stacks.errors import SidelightError
-from sidelight.stacks.window import Window
+from sidelight_model.errors import SidelightError
+from sidelight_model.window import Window
+from sidelight_sidecar.captures.captures import Bounds, Wish, read_wish
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar

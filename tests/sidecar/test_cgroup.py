@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.cgroup import Cgroups, Level, Pressure, Reading, judged
+from sidelight_sidecar.discovery.cgroup import Cgroups, Level, Pressure, Reading, judged
 from tests.running import eventually, running
 
 V2_MOUNT = "31 23 0:28 {top} {mount} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"

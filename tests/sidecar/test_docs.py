@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from sidelight.settings import flag
-from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.settings import MODES, Settings
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.settings import MODES, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()
 

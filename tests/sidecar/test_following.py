@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.sidecar.attachment import Attachment
-from sidelight.sidecar.guard import Guard, stuck
-from sidelight.sidecar.processes import Choice, Key, watched
-from sidelight.sidecar.procfs import ProcFs
-from sidelight.sidecar.sampler import SamplingError
-from sidelight.stacks.errors import Reason
+from sidelight_model.errors import Reason
+from sidelight_sidecar.discovery.processes import Choice, Key, watched
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.samplers.guard import Guard, stuck
+from sidelight_sidecar.samplers.sampler import SamplingError
+from sidelight_sidecar.sampling.guarded_session import Attachment
 from tests.running import Running, eventually, running
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar, proc_of

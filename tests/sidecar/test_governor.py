@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.sidecar.budget import CGROUP, CPU, STOPS, Allowance, Budget
-from sidelight.sidecar.cgroup import Cgroups
-from sidelight.sidecar.governor import CAPTURE, ORDINARY, Governor
-from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.processes import Key
-from sidelight.sidecar.sampler import Sampled
-from sidelight.sidecar.status import Board
-from sidelight.stacks.errors import Reason
-from sidelight.stacks.window import Quality
+from sidelight_model.errors import Reason
+from sidelight_model.window import Quality
+from sidelight_sidecar.discovery.cgroup import Cgroups
+from sidelight_sidecar.discovery.processes import Key
+from sidelight_sidecar.health import Board
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.overhead.budget import CGROUP, CPU, STOPS, Allowance, Budget
+from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
+from sidelight_sidecar.samplers.sampler import Sampled
 
 MS = 10**6
 ONE, TWO = Key(1, 10), Key(2, 20)

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.attachment import Attachment
-from sidelight.sidecar.guard import Found, Guard, Release, stuck
-from sidelight.sidecar.hold import Hold
-from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.procfs import ProcFs
-from sidelight.sidecar.pyspy_command import CommandSampler, CommandSession
-from sidelight.sidecar.sampler import Sampler, SamplingError
-from sidelight.sidecar.samplers import Samplers
-from sidelight.sidecar.status import Board
-from sidelight.sidecar.turns import Turns
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.health import Board
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.samplers.attach_limiter import Turns
+from sidelight_sidecar.samplers.guard import Found, Guard, Release, stuck
+from sidelight_sidecar.samplers.pyspy_command import CommandSampler, CommandSession
+from sidelight_sidecar.samplers.sampler import Sampler, SamplingError
+from sidelight_sidecar.samplers.sampler_registry import Samplers
+from sidelight_sidecar.sampling.guarded_session import Attachment
+from sidelight_sidecar.sampling.session_handle import Hold
 from tests.running import Running, eventually
 from tests.sidecar.conftest import Start, proc_of, samplers
 

@@ -10,7 +10,7 @@ import pytest
 
 HEAPS = """\
 import ctypes, os, sys, tempfile, threading
-from sidelight.sidecar import heap
+from sidelight_sidecar import heap
 if "one" in sys.argv:
     heap.keep_one()
 libc = ctypes.CDLL(None)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.sidecar.processes import Choice, Key, Proc, watched
-from sidelight.sidecar.procfs import ProcFs, container
-from sidelight.sidecar.settings import parse
+from sidelight_sidecar.discovery.processes import Choice, Key, Proc, watched
+from sidelight_sidecar.discovery.procfs import ProcFs, container
+from sidelight_sidecar.settings import parse
 
 MOUNTS = """\
 812 700 0:94 / / rw,relatime master:249 - overlay overlay rw,lowerdir=/var/lib/containerd/1/fs

@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-from sidelight.sidecar.listening import ports
+from sidelight_sidecar.discovery.listening_ports import ports
 
 TITLE = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
 ROW = " {n}: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0"

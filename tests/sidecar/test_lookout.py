@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.stacks.window import Window
+from sidelight_model.window import Window
 from tests.running import Running, eventually, running
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar

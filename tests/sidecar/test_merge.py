@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from sidelight.sidecar.merge import facts, fits, merged
-from sidelight.sidecar.sampler import add_quality
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality
+from sidelight_sidecar.samplers.sampler import add_quality
+from sidelight_sidecar.shipping.merge import facts, fits, merged
+from tests.model.strategies import qualities
 from tests.sidecar.making import window
-from tests.stacks.strategies import qualities
 
 ID = window(9).id
 

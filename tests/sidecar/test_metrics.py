@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sidelight.sidecar.metrics import known_kind
+from sidelight_sidecar.metrics import known_kind
 
 SOURCES = Path(__file__).parents[2] / "native" / "src"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sidelight.sidecar.orders import read, written
-from sidelight.stacks.window import Window
+from sidelight_model.window import Window
+from sidelight_sidecar.captures.capture_poller import read, written
 from tests.running import Running, eventually
 from tests.sidecar.collecting import FakeCollector, Reply
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar, sidecars, starting

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sidelight.sidecar.permissions import own_rights
+from sidelight_sidecar.samplers.permissions import own_rights
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.preroll import AGE, ROOM, Kept, Preroll
-from sidelight.sidecar.processes import Key
+from sidelight_sidecar.discovery.processes import Key
+from sidelight_sidecar.windows.preroll import AGE, ROOM, Kept, Preroll
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar

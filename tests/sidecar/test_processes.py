@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.processes import Choice, Key, Proc, watched
+from sidelight_sidecar.discovery.processes import Choice, Key, Proc, watched
 
 OWN = 50
 
@@ -35,7 +35,7 @@ TREE = [
     proc(13, 11, "nginx", None),
     proc(14, 13, "python hook.py"),
     proc(20, 1, "python other.py"),
-    proc(OWN, 1, "python -m sidelight.cli sidecar --match gunicorn"),
+    proc(OWN, 1, "python -m sidelight.main sidecar --match gunicorn"),
     proc(51, OWN, "py-spy record", None),
     proc(52, 51, "python child-of-py-spy"),
 ]

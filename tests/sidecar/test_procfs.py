@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.sidecar.processes import Choice, watched
-from sidelight.sidecar.procfs import UNKNOWN, ProcFs, interpreter, libpython, parse_stat
+from sidelight_sidecar.discovery.processes import Choice, watched
+from sidelight_sidecar.discovery.procfs import UNKNOWN, ProcFs, interpreter, libpython, parse_stat
 from tests.running import eventually, running
 from tests.sidecar.conftest import Start
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.sidecar.permissions import Lack, Rights, Target, denied, hint_of, lack_of, target_of
-from sidelight.sidecar.processes import Key, Proc, alone
-from sidelight.sidecar.status import READINESS
-from sidelight.stacks.errors import Reason
+from sidelight_model.errors import Reason
+from sidelight_sidecar.discovery.processes import Key, Proc, alone
+from sidelight_sidecar.health import READINESS
+from sidelight_sidecar.samplers.permissions import Lack, Rights, Target, denied, hint_of, lack_of, target_of
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
@@ -127,7 +127,7 @@ CAPABLE = struct.pack("<5I", 0x02000001, 1 << 19, 0, 0, 0)
 """SYS_PTRACE, permitted and effective, as `setcap` writes it (struct vfs_cap_data of capabilities(7))."""
 ASK = """
 import sys
-from sidelight.sidecar.permissions import lack_of, own_rights, target_of
+from sidelight_sidecar.samplers.permissions import lack_of, own_rights, target_of
 mine = own_rights()
 print("has it" if mine.sys_ptrace else lack_of(mine, target_of(int(sys.argv[1]))))
 """

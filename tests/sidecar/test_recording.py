@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.settings import BadSetting
-from sidelight.sidecar.moments import Moments, packed, spread
-from sidelight.sidecar.recording import About, Document, Room, document
-from sidelight.sidecar.settings import parse
+from sidelight_sidecar.samplers.timed_samples import Moments, packed, spread
+from sidelight_sidecar.settings import parse
+from sidelight_sidecar.windows.timeline_recording import About, Document, Room, document
 
 ABOUT = About("c_1", "01A", {"service": "shop"}, 7)
 START, MONOTONIC = 1_795_000_000 * 10**9, 5_000 * 10**9

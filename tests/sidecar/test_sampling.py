@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.sidecar import native
-from sidelight.sidecar.processes import Key, Proc
-from sidelight.sidecar.procfs import ProcFs
-from sidelight.sidecar.pyspy_command import CommandSampler
-from sidelight.sidecar.pyspy_output import errors_of, late_ns, read_counts, refusal
-from sidelight.sidecar.sampler import Sampled, Sampler, SamplingError, Session
-from sidelight.sidecar.samplers import Samplers
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.errors import Reason
-from sidelight.stacks.window import Quality
+from sidelight_model.counts import Counts
+from sidelight_model.errors import Reason
+from sidelight_model.window import Quality
+from sidelight_sidecar.discovery.processes import Key, Proc
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.samplers import native_sampler
+from sidelight_sidecar.samplers.pyspy_command import CommandSampler
+from sidelight_sidecar.samplers.pyspy_output import errors_of, late_ns, read_counts, refusal
+from sidelight_sidecar.samplers.sampler import Sampled, Sampler, SamplingError, Session
+from sidelight_sidecar.samplers.sampler_registry import Samplers
 from tests.running import eventually, running
 from tests.sidecar.conftest import Start, proc_of, samplers
 
@@ -60,7 +60,7 @@ def test_what_a_process_does_is_seen(mode: str, start: Start) -> None:
     session.stop()
     assert share(sampled, "busy") > 0.5
     assert share(sampled, "work") == pytest.approx(1, abs=0.02)
-    version = "py-spy 0.4.3" if mode == "command" else f"sidelight {native.load().__version__}"
+    version = "py-spy 0.4.3" if mode == "command" else f"sidelight {native_sampler.load().__version__}"
     assert sampled.quality.sampler == version
     assert sampled.quality.threads == 1
     assert sampled.quality.target_cpu_ns > 0

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.schedule import FOREVER, Plan, Sample, Wait, due
+from sidelight_sidecar.samplers.schedule import FOREVER, Plan, Sample, Wait, due
 
 seconds = st.floats(0.1, 100)
 

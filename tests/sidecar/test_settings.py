@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sidelight.settings import BadSetting
-from sidelight.sidecar.settings import Settings, parse
-from sidelight.stacks.errors import SidelightError
+from sidelight_model.errors import SidelightError
+from sidelight_sidecar.settings import Settings, parse
 
 BASE = ["--collector", "http://127.0.0.1:8080", "--service", "shop"]
 

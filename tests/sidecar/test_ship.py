@@ -9,14 +9,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from sidelight.sidecar.answers import Outcome, pause, read_answer, seconds_of
-from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.reach import Route
-from sidelight.sidecar.ship import Shipper
-from sidelight.sidecar.spool import Spool
-from sidelight.sidecar.status import Board
-from sidelight.stacks.errors import Reason
-from sidelight.stacks.window import Window
+from sidelight_model.errors import Reason
+from sidelight_model.window import Window
+from sidelight_sidecar.health import Board
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.shipping.collector_client import Route
+from sidelight_sidecar.shipping.ingest_response import Outcome, pause, read_answer, seconds_of
+from sidelight_sidecar.shipping.ship import Shipper
+from sidelight_sidecar.shipping.spool import Spool
 from tests.sidecar.collecting import FakeCollector, Reply, collecting
 from tests.sidecar.making import next_to, window
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from sidelight.stacks.errors import Reason
+from sidelight_model.errors import Reason
 from tests.sidecar.collecting import FakeCollector, Reply
 from tests.sidecar.making import window
 from tests.sidecar.test_ship import Shipping

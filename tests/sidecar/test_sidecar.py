@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cli import run
-from sidelight.sidecar.procfs import ProcFs
-from sidelight.stacks.window import Window
+from sidelight.main import run
+from sidelight_model.window import Window
+from sidelight_sidecar.discovery.procfs import ProcFs
 from tests.running import Running, eventually, running, sidelight
 from tests.sidecar.collecting import FakeCollector, Reply, collecting
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.sidecar import durable
-from sidelight.sidecar.intake import Intake
-from sidelight.sidecar.merge import merged
-from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.preroll import Preroll
-from sidelight.sidecar.sampler import Sampled
-from sidelight.sidecar.spool import Spool, SpoolUnwritable
-from sidelight.sidecar.status import Board
-from sidelight.sidecar.windows import Source, Taking
-from sidelight.stacks.errors import Reason
-from sidelight.stacks.window import Quality, Window, decode
+from sidelight_model.errors import Reason
+from sidelight_model.window import Quality, Window, decode
+from sidelight_sidecar.health import Board
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.samplers.sampler import Sampled
+from sidelight_sidecar.shipping import atomic_file
+from sidelight_sidecar.shipping.merge import merged
+from sidelight_sidecar.shipping.spool import Spool, SpoolUnwritable
+from sidelight_sidecar.windows.preroll import Preroll
+from sidelight_sidecar.windows.window_writer import Intake
+from sidelight_sidecar.windows.windows import Source, Taking
 from tests.sidecar.making import SECOND, next_to, window
 
 ROOM = 400_000
@@ -145,7 +145,9 @@ def test_windows_further_apart_than_an_hour_are_not_added_up(tmp_path: Path) -> 
     one.spool.close()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", durable.pack(window(7))[:-3], durable.pack(window(8))])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", atomic_file.pack(window(7))[:-3], atomic_file.pack(window(8))]
+)
 def test_a_corrupt_file_is_set_aside_and_counted_and_nothing_else_is_lost(
     opened: Opened, content: bytes
 ) -> None:
@@ -183,9 +185,9 @@ def test_a_merge_survives_a_crash_at_any_point(opened: Opened, reached: str) -> 
     total = merged(windows[:3], next_to(windows[0].id))
     sources = [f"{one.id}.zst" for one in windows[:3]]
     done = STEPS.index(reached)
-    beside = durable.prepare(opened.folder / f"{total.id}.zst", durable.pack(total))
+    beside = atomic_file.prepare(opened.folder / f"{total.id}.zst", atomic_file.pack(total))
     if done >= 1:
-        durable.write(opened.folder / f"{total.id}.merge", json.dumps(sources).encode())
+        atomic_file.write(opened.folder / f"{total.id}.merge", json.dumps(sources).encode())
     if done >= 2:
         beside.rename(opened.folder / f"{total.id}.zst")
     for name in sources[: {3: 1, 4: 3}.get(done, 0)]:
@@ -301,14 +303,14 @@ def test_a_folder_that_was_removed_is_made_again_and_what_waited_in_it_is_counte
 def test_a_full_spool_drops_the_oldest_where_the_disk_has_no_room_for_a_sum(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare = durable.prepare
+    prepare = atomic_file.prepare
 
     def no_room_for_notes(path: Path, content: bytes) -> Path:
         if path.suffix == ".merge":
             raise OSError(28, "No space left on device")
         return prepare(path, content)
 
-    monkeypatch.setattr(durable, "prepare", no_room_for_notes)
+    monkeypatch.setattr(atomic_file, "prepare", no_room_for_notes)
     number = put = 0
     while not opened.count("spool_dropped_windows_total", reason="full"):
         one = busy(number, stacks=300)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.metrics import Metrics
-from sidelight.sidecar.switches import NAMES, Switches
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.overhead.pause_control import NAMES, Switches
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.triggers import (
+from sidelight_sidecar.triggers import (
     CPU,
     RSS,
     THROTTLED,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.sidecar.turns import Turns, rest_after
+from sidelight_sidecar.samplers.attach_limiter import Turns, rest_after
 
 
 async def test_few_have_their_turn_at_the_same_time_and_all_have_one() -> None:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ulid import ULID
 
-from sidelight.sidecar.sampler import Sampled, add_threads
-from sidelight.sidecar.windows import Source, Taking, windows_of
-from sidelight.stacks.counts import Counts
-from sidelight.stacks.folded import Stack
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window
+from sidelight_model.counts import Counts
+from sidelight_model.folded import Stack
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window
+from sidelight_sidecar.samplers.sampler import Sampled, add_threads
+from sidelight_sidecar.windows.windows import Source, Taking, windows_of
 
 SOURCE = Source(Labels({"service": "shop"}), "worker", 7)
 QUALITY = Quality(

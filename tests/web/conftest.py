@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from sidelight.collector import ui
+from sidelight_collector.http import ui
 from tests.running import CHROMIUM, Collector, collector
 from tests.web.profiles import AFTER, BEFORE, send, story, windows
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from ulid import ULID
 
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Quality, Window, encode
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Quality, Window, encode
 
 HOSTILE_SERVICE = "<b onclick=alert(3)>שלום/😀 & co"
 WINDOW_SECONDS = 10

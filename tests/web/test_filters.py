@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from ulid import ULID
 
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Window
+from sidelight_model.labels import Labels
+from sidelight_model.window import Window
 from tests.web.conftest import Open
 from tests.web.flame import boxes
 from tests.web.profiles import HOSTILE, send, windows

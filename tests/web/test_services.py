@@ -13,11 +13,11 @@ import pytest
 from playwright.sync_api import Page, expect
 from ulid import ULID
 
-from sidelight.collector.store.opening import open_store, verify
-from sidelight.collector.store.segments import event_day, write_segment
-from sidelight.stacks.folded import parse_folded
-from sidelight.stacks.labels import Labels
-from sidelight.stacks.window import Window
+from sidelight_collector.storage.backends.open_store import open_store, verify
+from sidelight_collector.storage.segments import event_day, write_segment
+from sidelight_model.folded import parse_folded
+from sidelight_model.labels import Labels
+from sidelight_model.window import Window
 from tests.running import Collector, collector
 from tests.web.conftest import Open
 from tests.web.profiles import PERIOD_NS, WELL

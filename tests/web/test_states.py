@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from sidelight import __version__
-from sidelight.collector import ui
+from sidelight_collector.http import ui
 from tests.running import ROOT, Collector, collector, eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline

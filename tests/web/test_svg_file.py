@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sidelight.stacks.counts import ProfileType
-from sidelight.stacks.svg import write_svg
-from tests.stacks.strategies import HOSTILE, profile
+from sidelight_model.counts import ProfileType
+from sidelight_model.export_formats.svg import write_svg
+from tests.model.strategies import HOSTILE, profile
 from tests.web.conftest import Open
 
 SHOP = profile(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from sidelight.collector.discovery.book import Book
-from sidelight.collector.discovery.kinds import Kind, key_of, read
-from sidelight.collector.discovery.rollouts import Rollout
-from sidelight.collector.discovery.share import Missing, Share, Sight
-from sidelight.collector.store.directory import DirectoryStore
+from sidelight_collector.kubernetes_discovery.cluster_cache import Book
+from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, key_of, read
+from sidelight_collector.kubernetes_discovery.rollouts import Rollout
+from sidelight_collector.kubernetes_discovery.shared_state import Missing, Share, Sight
+from sidelight_collector.storage.backends.directory import DirectoryStore
 from tests.collector.clusters import pod
 from tests.web.conftest import Open, Serve
 from tests.web.profiles import AFTER, send, windows

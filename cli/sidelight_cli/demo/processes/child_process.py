@@ -1,0 +1,195 @@
+"""Child processes that never outlive the demo.
+
+Each child leads a process group of its own, so that Ctrl-C in a terminal reaches the demo alone, which
+then ends its children in a good order: SIGTERM, a bounded wait, SIGKILL for what is left of the group.
+Should the demo itself be killed, the kernel sends its children SIGTERM (`PR_SET_PDEATHSIG`, prctl(2)).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight_model.errors import Reason, SidelightError
+
+PR_SET_PDEATHSIG = 1
+PR_SET_PTRACER = 0x59616D61
+PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
+LOG_LINES = 12
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class ChildFailed(SidelightError):
+    """A child process ended, or did not start to work in time; the message ends with its last log lines."""
+
+    reason = Reason.INTERNAL
+
+    def __init__(self, name: str, what: str, log: Path, hint: str) -> None:
+        lines = last_lines(log)
+        said = "\n".join(f"    {line}" for line in lines) if lines else "    (it wrote nothing)"
+        super().__init__(f"the {name} {what}; the last it said:\n{said}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to start a child: its name in messages, its arguments, and what to do when it fails.
+
+    A `watched` child may be read by any process of the same user, as a sidecar must. With `output` its
+    standard output is a pipe to read from, and its standard input one to write to; otherwise its output
+    goes to the log and it has no input.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    hint: str
+    watched: bool = False
+    output: bool = False
+
+
+class Child:
+    """One running child process; its standard error is in `log`."""
+
+    def __init__(self, command: Command, process: Process, log: Path) -> None:
+        self.command = command
+        self.process = process
+        self.log = log
+
+    @classmethod
+    async def start(cls, command: Command, directory: Path) -> Child:
+        """Start a command, with its log in that directory."""
+        log = directory / f"{command.name.replace(' ', '-')}.log"
+        parent = os.getpid()
+        with log.open("ab") as file:
+            process = await asyncio.create_subprocess_exec(
+                *command.arguments,
+                stdin=PIPE if command.output else DEVNULL,
+                stdout=PIPE if command.output else file,
+                stderr=file,
+                env=clean_environment(os.environ),
+                process_group=0,
+                preexec_fn=lambda: _prepare(parent, watched=command.watched),
+            )
+        return cls(command, process, log)
+
+    def failure(self, what: str) -> ChildFailed:
+        """The error that says what this child did, with its last log lines."""
+        return ChildFailed(self.command.name, what, self.log, self.command.hint)
+
+    async def ended(self) -> ChildFailed:
+        """Wait until the process has ended, and say how."""
+        return self.failure(told(await self.process.wait()))
+
+    async def line(self, within_seconds: float) -> bytes:
+        """Wait for one more line of the child's standard output; raises ChildFailed when it does not come."""
+        assert self.process.stdout is not None  # noqa: S101 - the command has `output`
+        try:
+            async with asyncio.timeout(within_seconds):
+                if line := await self.process.stdout.readline():
+                    return line
+                raise await self.ended()
+        except TimeoutError:
+            raise self.failure(f"wrote nothing for {within_seconds:g} s") from None
+
+    def send(self, line: str) -> None:
+        """Write a short line to the child's standard input; without effect when it has ended."""
+        assert self.process.stdin is not None  # noqa: S101 - the command has `output`
+        self.process.stdin.write(f"{line}\n".encode())
+
+    async def port(self, file: Path, within_seconds: float) -> int:
+        """Wait for the file in which the child writes its port; raises ChildFailed when it does not come."""
+        try:
+            async with asyncio.timeout(within_seconds):
+                while (port := _written(file)) is None:
+                    if self.process.returncode is not None:
+                        raise await self.ended()
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise self.failure(f"did not open its port within {within_seconds:g} s") from None
+        return port
+
+    async def stop(self, within_seconds: float) -> int:
+        """End the process and its whole group; returns its exit status (negative: a signal)."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            async with asyncio.timeout(within_seconds):
+                return await self.process.wait()
+        except TimeoutError:
+            return -signal.SIGKILL
+        finally:
+            self.kill()
+            await self.process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL whatever is left of the group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+async def stop_all(children: Iterable[Child], within_seconds: float) -> dict[str, int]:
+    """End children at the same time; their exit statuses by name."""
+    async with asyncio.TaskGroup() as group:
+        stops = {
+            child.command.name: group.create_task(
+                child.stop(within_seconds), name=f"stop {child.command.name}"
+            )
+            for child in children
+        }
+    return {name: stop.result() for name, stop in stops.items()}
+
+
+def _prepare(parent: int, *, watched: bool) -> None:
+    """Between fork and exec: ask for SIGTERM when the parent ends, and let sidecars in.
+
+    Where Yama restricts ptrace to a process's ancestors (kernel.yama.ptrace_scope=1), PR_SET_PTRACER lifts
+    that for this one process; it outlives exec. Where there is no Yama the call fails and is not needed.
+    """
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if watched:
+        _LIBC.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _written(file: Path) -> int | None:
+    """The port in a file, once it is there in full."""
+    try:
+        text = file.read_text()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.strip().isdigit() else None
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the demo's own settings, which mean something else to its children."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("SIDELIGHT_")}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    """A command line for this same interpreter."""
+    return (sys.executable, *arguments)
+
+
+def told(status: int) -> str:
+    """An exit status in words."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    return f"was ended by {signal.Signals(-status).name}"
+
+
+def last_lines(log: Path, count: int = LOG_LINES) -> Sequence[str]:
+    """The end of a log; empty when there is none."""
+    try:
+        text = log.read_bytes()[-65536:].decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-count:]

@@ -1,0 +1,48 @@
+"""The four services of the demo: versions of one service that differ only in framework and event loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight_model.errors import Reason, SidelightError
+
+SERVICE = "demo"
+
+TORNADO_COROUTINES = "tornado-coroutines"
+TORNADO_ASYNC = "tornado-async"
+AIOHTTP = "aiohttp"
+AIOHTTP_UVLOOP = "aiohttp-uvloop"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One deployment of the demo's service: its version label and its program under `examples/`."""
+
+    name: str
+    program: str
+
+    @property
+    def selector(self) -> str:
+        """The selector of exactly this version's windows."""
+        return f'{{service="{SERVICE}",version="{self.name}"}}'
+
+
+VERSIONS = (
+    Version(TORNADO_COROUTINES, "tornado_coroutines.py"),
+    Version(TORNADO_ASYNC, "tornado_async.py"),
+    Version(AIOHTTP, "aiohttp_asyncio.py"),
+    Version(AIOHTTP_UVLOOP, "aiohttp_uvloop.py"),
+)
+
+
+def services_directory(package: Path = Path(__file__).parent) -> Path:
+    """Where the services lie: inside an installed package, or in `examples/` of a source tree."""
+    for directory in (package / "services", package.parents[1] / "examples"):
+        if all((directory / version.program).is_file() for version in VERSIONS):
+            return directory
+    raise SidelightError(
+        "the demo's services are neither in the installed package nor in a source tree beside it",
+        reason=Reason.NOT_FOUND,
+        hint="Reinstall sidelight, or run the demo from a clone of the repository.",
+    )

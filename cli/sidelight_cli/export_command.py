@@ -1,0 +1,146 @@
+"""`sidelight export`: a stored profile, or two sides of one, in any format that the collector has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sidelight.settings import BadSetting, joined, one_of, parse, positive, setting, whole
+from sidelight_cli.collector_api import NOT_A_COLLECTOR, Answer, Client, Unreachable, read_token
+from sidelight_model.counts import ProfileType
+from sidelight_model.errors import SidelightError
+from sidelight_model.selectors import side_matchers
+
+DESCRIPTION: Final = (
+    "Write the profile of the windows that a selector matches to standard output, added up by the collector "
+    "over a range of time. With --a and --b, each version:VERSION or matchers, folded text, CSV and HTML "
+    "have two sides."
+)
+FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
+TWO_SIDED: Final = ("folded", "csv", "html")
+SWITCHES: Final = ("lines", "states", "about")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSettings:
+    """What `sidelight export` is told."""
+
+    selector: str = setting(
+        "", 'which windows, as Prometheus matchers: \'{service="shop", version=~"2026.*"}\'', positional=True
+    )
+    collector: str = setting("", "the collector's address", required=True, metavar="URL")
+    format: str = setting("folded", "folded, speedscope, pprof, csv, svg or html", read=one_of(*FORMATS))
+    type: str = setting("wall", "wall, cpu or gil", read=one_of(*(kind.value for kind in ProfileType)))
+    from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
+    until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
+    a: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
+    b: str = setting("", "the second of them", metavar="SIDE")
+    a_from: str = setting("", "first moment of A alone", metavar="TIME")
+    a_until: str = setting("", "end of A alone", metavar="TIME")
+    b_from: str = setting("", "first moment of B alone", metavar="TIME")
+    b_until: str = setting("", "end of B alone", metavar="TIME")
+    min_depth: int | None = setting(None, "only stacks at least so many frames deep", read=whole)
+    max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
+    function: str = setting("", "only stacks with this function: 'name (file)', or a name")
+    focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
+    lines: bool | None = setting(None, "tell frames apart by line (default: pprof only)", switch=True)
+    states: bool = setting(default=True, help="folded: write [idle] and [gil] as last frames")
+    about: bool = setting(default=False, help="folded, csv: first lines that say what the file stands on")
+    nodes: str = setting("", "speedscope, html: call paths to keep, the heaviest; or all", metavar="COUNT")
+    token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
+    timeout_seconds: float = setting(60.0, "after which an answer is given up", read=positive)
+
+    @property
+    def two(self) -> bool:
+        """Whether there are two sides."""
+        return any((self.a, self.b, self.a_from, self.a_until, self.b_from, self.b_until))
+
+    def __post_init__(self) -> None:
+        if self.two and self.format not in TWO_SIDED:
+            raise BadSetting(
+                f"--format {self.format} has one side",
+                hint=f"Export each side by its own selector, or take one of {', '.join(TWO_SIDED)}.",
+            )
+
+
+class OutputFailed(SidelightError):
+    """Standard output does not take the profile."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Export once; 0 when something or nothing matched. Raises SidelightError for the rest."""
+    settings = parse(ExportSettings, "export", DESCRIPTION, joined(argv), os.environ)
+    token = read_token(settings.token_file)
+    client = Client(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    try:
+        with client.stream("export/compare" if settings.two else "export", parameters(settings)) as answer:
+            if "Sidelight-Windows" not in answer.headers:
+                raise Unreachable(f"{settings.collector} answered no profile", hint=NOT_A_COLLECTOR)
+            notes = list(remarks(answer, settings))
+            for chunk in answer.chunks:
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+    except OSError as error:
+        # Nothing must be flushed at exit into what takes no more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0  # whoever read the output has seen enough
+        raise OutputFailed(
+            f"cannot write to standard output: {error.strerror}",
+            hint="What was written before this is only the beginning of the profile.",
+        ) from error
+    sys.stderr.writelines(f"{note}\n" for note in notes)
+    return 0
+
+
+def parameters(settings: ExportSettings) -> Mapping[str, str]:
+    """The query of the request; what is left to the collector is left out."""
+    given = {
+        "query": settings.selector,
+        "from": settings.from_,
+        "until": settings.until,
+        "type": settings.type,
+        "format": settings.format,
+        "nodes": settings.nodes,
+        "min_depth": number(settings.min_depth),
+        "max_depth": number(settings.max_depth),
+        "function": settings.function,
+        "focus": settings.focus,
+        "baseline_from": settings.a_from,
+        "baseline_until": settings.a_until,
+        "comparison_from": settings.b_from,
+        "comparison_until": settings.b_until,
+    }
+    words = {name: text for name, text in given.items() if text}
+    if settings.two:
+        words |= {"baseline": side_matchers(settings.a), "comparison": side_matchers(settings.b)}
+    for name in SWITCHES:
+        if (on := getattr(settings, name)) is not None:
+            words[name] = "1" if on else "0"
+    return words
+
+
+def number(value: int | None) -> str:
+    """A number as a parameter; none is left out."""
+    return "" if value is None else str(value)
+
+
+def remarks(answer: Answer, settings: ExportSettings) -> Iterable[str]:
+    """What a person should know about the output, for standard error."""
+    if unreadable := answer.number("Sidelight-Unreadable-Segments"):
+        yield f"warning: {unreadable} stored segments could not be read; their windows are missing here"
+    if unresolved := answer.number("Sidelight-Unresolved-Windows"):
+        yield f"warning: {unresolved} windows are left out: their stacks are kept only together with others"
+    if not answer.number("Sidelight-Windows"):
+        selector = settings.selector or "{}"
+        yield f"note: nothing matched {selector} from {settings.from_} until {settings.until}"
+        yield (
+            "hint: check the selector against /api/v1/services, widen --from, and see that a sidecar ships "
+            f"(/api/v1/status of {settings.collector})"
+        )
+    elif not answer.number("Sidelight-Samples"):
+        yield f"note: windows matched, and none has samples of type {settings.type}"

@@ -1,0 +1,111 @@
+"""How well something was watched: the numbers beside every recording and every table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sidelight_cli.local.sampling.sampling_engine import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Sums over batches, of one process or of several. Durations are nanoseconds.
+
+    watched_ns: process time watched (two processes for a second are two seconds); attempts: ticks tried;
+    errors: failed ticks by kind; stops, stopped_ns, longest_stop_ns: how often and how long threads of
+    the target stood still for a sample; other: samples under `(other)` because there were too many
+    different stacks; truncated: samples whose stack was cut.
+    """
+
+    watched_ns: int = 0
+    attempts: int = 0
+    samples: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+    late_ns: int = 0
+    threads: int = 0
+    truncated: int = 0
+    other: int = 0
+    stops: int = 0
+    stopped_ns: int = 0
+    longest_stop_ns: int = 0
+    sampler_cpu_ns: int = 0
+
+    @classmethod
+    def of(cls, batch: Batch) -> Ledger:
+        return cls(
+            watched_ns=batch.duration_ns,
+            attempts=batch.attempts,
+            samples=batch.samples,
+            errors=dict(batch.errors),
+            late_ns=batch.late_ns,
+            threads=batch.threads,
+            truncated=batch.truncated,
+            other=batch.other,
+            stops=batch.stops,
+            stopped_ns=batch.stopped_ns,
+            longest_stop_ns=batch.longest_stop_ns,
+            sampler_cpu_ns=batch.sampler_cpu_ns,
+        )
+
+    def then(self, later: Ledger) -> Ledger:
+        """This and what followed it, of one process."""
+        return self._with(later, threads=max(self.threads, later.threads))
+
+    def beside(self, other: Ledger) -> Ledger:
+        """This and what another process gave."""
+        return self._with(other, threads=self.threads + other.threads)
+
+    def _with(self, other: Ledger, *, threads: int) -> Ledger:
+        kinds = sorted({*self.errors, *other.errors})
+        return Ledger(
+            watched_ns=self.watched_ns + other.watched_ns,
+            attempts=self.attempts + other.attempts,
+            samples=self.samples + other.samples,
+            errors={kind: self.errors.get(kind, 0) + other.errors.get(kind, 0) for kind in kinds},
+            late_ns=self.late_ns + other.late_ns,
+            threads=threads,
+            truncated=self.truncated + other.truncated,
+            other=self.other + other.other,
+            stops=self.stops + other.stops,
+            stopped_ns=self.stopped_ns + other.stopped_ns,
+            longest_stop_ns=max(self.longest_stop_ns, other.longest_stop_ns),
+            sampler_cpu_ns=self.sampler_cpu_ns + other.sampler_cpu_ns,
+        )
+
+    @property
+    def failed(self) -> int:
+        """Ticks that gave no stacks."""
+        return sum(self.errors.values())
+
+    @property
+    def rate_hz(self) -> float:
+        """Ticks per second and process that were tried."""
+        return self.attempts / (self.watched_ns / 1e9) if self.watched_ns else 0.0
+
+    @property
+    def lost(self) -> float:
+        """The share of its time that the target stood still for the sampler."""
+        return self.stopped_ns / self.watched_ns if self.watched_ns else 0.0
+
+    def errors_text(self) -> str:
+        """`no errors`, or `3 errors (1 moved, 2 read)`."""
+        if not self.failed:
+            return "no errors"
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.errors.items() if count)
+        return f"{self.failed:,} error{'' if self.failed == 1 else 's'} ({kinds})"
+
+
+def beside(ledgers: Iterable[Ledger]) -> Ledger:
+    """Several processes as one."""
+    total = Ledger()
+    for ledger in ledgers:
+        total = total.beside(ledger)
+    return total
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, with enough digits to tell a small one from none."""
+    if 0 < share < 0.0001:
+        return "<0.01 %"
+    return f"{100 * share:.2f} %" if share < 0.0995 else f"{100 * share:.1f} %"

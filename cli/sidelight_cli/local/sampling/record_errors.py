@@ -1,0 +1,81 @@
+"""Why a process cannot be sampled by hand, and what a person at a terminal does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sidelight_model.errors import Reason
+from sidelight_sidecar.samplers.permissions import Rights
+from sidelight_sidecar.samplers.sampler import SamplingError
+
+_MOST_NAMED = 8
+
+
+def gone(pid: int) -> SamplingError:
+    return SamplingError(
+        f"there is no process {pid}",
+        reason=Reason.PID_GONE,
+        hint="Look for its pid with: pgrep -af python. In a container, pids are those inside the container.",
+    )
+
+
+def denied(pid: int, rights: Rights, *, target_uid: int | None, tracer: int) -> SamplingError:
+    """The refusal to read process `pid`; `tracer` is who traces it already, or 0."""
+    return SamplingError(
+        f"not allowed to read the memory of process {pid}",
+        reason=Reason.PTRACE_DENIED,
+        hint=_way_in(rights, target_uid, tracer),
+    )
+
+
+def stopped(pid: int) -> SamplingError:
+    return SamplingError(
+        f"process {pid} is stopped", hint=f"It can be sampled once it runs again: kill -CONT {pid}."
+    )
+
+
+def unreadable(problem: str, python_children: Sequence[int]) -> SamplingError:
+    """A process that is no Python the sampler knows; `problem` is a sentence about it.
+
+    `python_children` descend from it and are Python.
+    """
+    hint = "CPython 3.3 to 3.15 can be read, free-threaded builds and PyPy cannot."
+    if python_children:
+        named = ", ".join(map(str, python_children[:_MOST_NAMED]))
+        more = " and more" if len(python_children) > _MOST_NAMED else ""
+        hint = f"Python runs below it, as {named}{more}: give --pid one of these, or --subprocesses."
+    return SamplingError(problem, reason=Reason.NOT_PYTHON, hint=hint)
+
+
+def no_python(pid: int) -> SamplingError:
+    return SamplingError(
+        f"no Python runs in process {pid} or below it",
+        reason=Reason.NOT_PYTHON,
+        hint="Look for its pid with: pgrep -af python.",
+    )
+
+
+def failed(pid: int, problem: str) -> SamplingError:
+    return SamplingError(f"process {pid} cannot be sampled: {problem}", hint="Try it once more.")
+
+
+def _way_in(rights: Rights, target_uid: int | None, tracer: int) -> str:
+    if tracer:
+        return f"Process {tracer} traces it (a debugger, strace or another profiler): end that one first."
+    if rights.yama == 3:
+        return "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the machine is restarted."
+    if rights.sys_ptrace:
+        return (
+            "There is SYS_PTRACE, so something else forbids it: a seccomp or AppArmor profile (allow ptrace "
+            "and process_vm_readv), or a target in another user namespace."
+        )
+    if rights.uid == 0:
+        return (
+            "root is without the capability SYS_PTRACE here: add it to the container (--cap-add SYS_PTRACE)."
+        )
+    if target_uid == rights.uid and rights.yama:
+        return (
+            f"kernel.yama.ptrace_scope is {rights.yama}: run this with sudo, or set it to 0. A program that "
+            "is started by `sidelight record -- COMMAND` may be read as it is."
+        )
+    return "It belongs to another user: run this with sudo, or as that user."

@@ -1,0 +1,114 @@
+"""The extension `sidelight_native` as the commands here see it.
+
+The class statements say what is used of it; `native/sidelight_native.pyi` is the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
+from sidelight_model.errors import Reason
+from sidelight_sidecar.samplers import native_sampler
+from sidelight_sidecar.samplers.sampler import SamplingError
+
+
+class Batch(Protocol):
+    """What was counted in [start_ns, start_ns + duration_ns)."""
+
+    @property
+    def counts(self) -> Sequence[tuple[str, str, int, int, int]]:
+        """(thread, stack, idle, running, gil) in samples."""
+
+    @property
+    def duration_ns(self) -> int: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def errors(self) -> Mapping[str, int]: ...
+    @property
+    def late_ns(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def truncated(self) -> int: ...
+    @property
+    def other(self) -> int: ...
+    @property
+    def stops(self) -> int: ...
+    @property
+    def stopped_ns(self) -> int: ...
+    @property
+    def longest_stop_ns(self) -> int: ...
+    @property
+    def sampler_cpu_ns(self) -> int: ...
+
+
+class Timeline(Protocol):
+    """Samples one by one: (nanoseconds after start_ns, thread, stack, state 0 idle 1 running 2 gil)."""
+
+    @property
+    def start_ns(self) -> int: ...
+    @property
+    def threads(self) -> Sequence[str]: ...
+    @property
+    def stacks(self) -> Sequence[str]: ...
+    @property
+    def samples(self) -> Sequence[tuple[int, int, int, int]]: ...
+    @property
+    def dropped(self) -> int: ...
+
+
+class Session(Protocol):
+    """One process being sampled."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def reader(self) -> str: ...
+    @property
+    def python(self) -> str: ...
+    @property
+    def ended(self) -> str | None: ...
+    def take(self) -> Batch: ...
+    def stop(self) -> Batch: ...
+    def set_rate(self, rate_hz: float) -> None: ...
+    def timeline(self, seconds: float | None = None) -> Timeline: ...
+
+
+_MAX_STOP_US = 20_000
+"""Ten times what a sidecar allows itself: somebody looks on, and reads how long the longest stop was."""
+
+
+class Engine(Protocol):
+    """One thread that samples any number of processes."""
+
+    @property
+    def cpu_ns(self) -> int: ...
+    def attach(
+        self,
+        pid: int,
+        *,
+        rate_hz: float,
+        mode: str = "auto",
+        max_depth: int = 1024,
+        thread_names: bool = False,
+        timed: int = 0,
+    ) -> Session: ...
+    def close(self) -> None: ...
+
+
+def engine() -> Engine:
+    """A new engine. Raises SamplingError (`sampler_missing`) where the extension is not built."""
+    module = native_sampler.load()
+    if module is None:
+        raise SamplingError(
+            "the sampler, the extension sidelight_native, is not installed for this Python",
+            reason=Reason.SAMPLER_MISSING,
+            hint="Install its wheel beside sidelight's (make native builds it), or use py-spy itself.",
+        )
+    return cast("Engine", module.Engine(max_stop_us=_MAX_STOP_US))

@@ -1,0 +1,68 @@
+"""From a pid or a program to a watch that samples it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sidelight.settings import BadSetting
+from sidelight_cli.local.launch import Program
+from sidelight_cli.local.sampling.process_set import Watch
+from sidelight_cli.local.signals import Signals, ending
+from sidelight_model.errors import Reason
+from sidelight_sidecar.discovery.processes import Proc
+from sidelight_sidecar.samplers.sampler import SamplingError
+
+END_SECONDS = 5.0
+_ATTACH_SECONDS = 10.0
+_PATIENCE_SECONDS = 0.02
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Options and, after `--`, the command of a program."""
+    words = list(argv)
+    if "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def one_of_both(pid: int | None, command: Sequence[str], verb: str) -> None:
+    """Raises BadSetting unless either a process or a program is named."""
+    if (pid is None) == (not command):
+        raise BadSetting(
+            f"give either --pid or a program to {verb}",
+            hint=f"sidelight {verb} --pid N, or: sidelight {verb} [OPTIONS] -- python app.py",
+        )
+
+
+def begin(watch: Watch, program: Program | None, signals: Signals) -> list[Proc]:
+    """Attach, with patience for a program that has just been started; what is sampled now.
+
+    Raises SamplingError, and KeyboardInterrupt when a signal comes before; the program is then ended.
+    """
+    try:
+        return _begin(watch, program, signals)
+    except (SamplingError, KeyboardInterrupt):
+        if program is not None:
+            program.end(END_SECONDS)
+        raise
+
+
+def _begin(watch: Watch, program: Program | None, signals: Signals) -> list[Proc]:
+    deadline = time.monotonic() + _ATTACH_SECONDS
+    while True:
+        attached = watch.look()
+        if attached:
+            return attached
+        if program is None or time.monotonic() >= deadline:
+            raise watch.refusal
+        if (code := program.code()) is not None:
+            raise SamplingError(
+                f"the program ended with code {code} before it could be sampled",
+                reason=Reason.PID_GONE,
+                hint="Either it ran for some milliseconds only, or it is not Python.",
+            )
+        arrived, _ = signals.wait(_PATIENCE_SECONDS)
+        if ending(arrived):
+            raise KeyboardInterrupt

@@ -1,0 +1,54 @@
+"""`sidelight ask`: the JSON answer of any path of the read API, for scripts and for a person's eyes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from sidelight.settings import parse, positive, setting
+from sidelight_cli.collector_api import Client, read_token
+
+DESCRIPTION: Final = (
+    "Write what the collector answers below /api/v1 to standard output, for instance "
+    "`sidelight ask depth --param 'query={service=\"shop\"}' --param from=-15m`. The paths and their "
+    "parameters are in docs/api.md."
+)
+
+
+def parameter(text: str) -> tuple[str, str]:
+    """A query parameter: `from=-15m`."""
+    name, separator, value = text.partition("=")
+    if not (name and separator):
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+@dataclass(frozen=True, slots=True)
+class AskSettings:
+    """What `sidelight ask` is told."""
+
+    path: str = setting("status", "what to ask: services, timeline, depth, top, heatmap …", positional=True)
+    collector: str = setting("", "the collector's address", required=True, metavar="URL")
+    param: tuple[tuple[str, str], ...] = setting(
+        (), "a query parameter; may be repeated", read=parameter, metavar="NAME=VALUE"
+    )
+    token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
+    timeout_seconds: float = setting(60.0, "after which an answer is given up", read=positive)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Ask once. Raises SidelightError when there is no answer."""
+    settings = parse(AskSettings, "ask", DESCRIPTION, argv, os.environ)
+    token = read_token(settings.token_file)
+    client = Client(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as answer:
+        for chunk in answer.chunks:
+            sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+    return 0

@@ -1,0 +1,202 @@
+"""Who reads, and the namespaces that they may see. Pure; the rules are a file:
+
+    # who = namespaces
+    group:sre = *
+    user:alice@example.com = shop, shop-*
+    token:grafana = shop
+    anyone = public, (none)
+
+A reader sees what any rule for it names. `(none)` is what was sent without a namespace, `*` everything. Who
+is let in and named by no rule sees nothing. Without a file everybody who is let in sees everything.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import ipaddress
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from multidict import MultiMapping
+
+from sidelight.settings import BadSetting
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.selectors import Matcher, Op, Selector
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+EVERYTHING: Final = "*"
+NO_NAMESPACE: Final = "(none)"
+ANYONE: Final = "anyone"
+KINDS: Final = ("user", "group", "token")
+MAX_NAME: Final = 256
+MAX_GROUPS: Final = 1000
+_PATTERN: Final = re.compile(r"\*|\(none\)|[A-Za-z0-9_.*-]*[A-Za-z0-9_.-][A-Za-z0-9_.*-]*")
+
+
+class NoNamespaces(SidelightError):
+    """Who asks is known and may read no namespace."""
+
+    reason = Reason.NO_NAMESPACES
+
+    def __init__(self, who: str) -> None:
+        super().__init__(
+            f"{who} may read no namespace here",
+            hint="Ask whoever runs this collector for a line in its --read-rules-file that names you, or one "
+            "of your groups.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who asks (empty where nobody is told apart) and the patterns of namespaces it sees; None: all."""
+
+    name: str = ""
+    namespaces: tuple[str, ...] | None = None
+
+    @property
+    def selector(self) -> Selector:
+        """What must hold besides whatever a question asks for."""
+        if self.namespaces is None:
+            return Selector()
+        return Selector((Matcher("namespace", Op.MATCHES, "|".join(map(_regex, self.namespaces))),))
+
+    def sees(self, labels: Mapping[str, str]) -> bool:
+        """Whether what has these labels is for this reader."""
+        if self.namespaces is None:
+            return True
+        namespace = labels.get("namespace", "")
+        return any(_matches(namespace, pattern) for pattern in self.namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who (a kind and a name, or `anyone` and nothing) sees namespaces of which patterns."""
+
+    kind: str
+    name: str
+    namespaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """Headers in which a proxy names a person and its groups, and the networks in which only proxies are."""
+
+    user: str = ""
+    groups: str = ""
+    networks: tuple[Network, ...] = ()
+
+    def is_trusted(self, address: str) -> bool:
+        """Whether a request from this address comes from such a proxy."""
+        try:
+            peer = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
+        return any((mapped or peer) in network for network in self.networks)
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who may see what; rules are None where everybody who is let in sees everything."""
+
+    proxy: Proxy = field(default_factory=Proxy)
+    rules: tuple[Rule, ...] | None = None
+
+    def person(self, address: str, headers: MultiMapping[str]) -> tuple[str, tuple[str, ...]] | None:
+        """The person, and their groups, for whom a trusted proxy asks; None if there is none.
+
+        A user's header that comes twice counts as none: one of them may be the client's own.
+        """
+        users = headers.getall(self.proxy.user, []) if self.proxy.user else []
+        if len(users) != 1 or not (user := _name(users[0])) or not self.proxy.is_trusted(address):
+            return None
+        told = ",".join(headers.getall(self.proxy.groups, [])) if self.proxy.groups else ""
+        return user, tuple(filter(None, map(_name, told.split(",")[:MAX_GROUPS])))
+
+    def user(self, name: str, groups: Collection[str]) -> Reader:
+        """A person that a proxy vouches for. Raises NoNamespaces."""
+        return self._reader(name, {("user", name), *(("group", group) for group in groups)}, name)
+
+    def token(self, name: str) -> Reader:
+        """Who has a token, which may have no name, or anybody where none is needed. Raises NoNamespaces."""
+        return self._reader(name, {("token", name)} if name else set(), name or "this reader")
+
+    def _reader(self, name: str, known_as: Collection[tuple[str, str]], said: str) -> Reader:
+        if self.rules is None:
+            return Reader(name)
+        meant = [one for one in self.rules if one.kind == ANYONE or (one.kind, one.name) in known_as]
+        patterns = dict.fromkeys(pattern for rule in meant for pattern in rule.namespaces)
+        if not patterns:
+            raise NoNamespaces(said)
+        return Reader(name, None if EVERYTHING in patterns else tuple(sorted(patterns)))
+
+
+def network(text: str) -> Network:
+    """An address or a network: 10.0.0.0/8, ::1."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a network such as 10.0.0.0/8: {error}") from None
+
+
+def header(text: str) -> str:
+    """The name of a header."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", text):
+        raise ValueError(f"{text!r} is not the name of a header such as X-Forwarded-User")
+    return text
+
+
+def read_rules(path: Path | None) -> tuple[Rule, ...] | None:
+    """The rules in a file. Raises BadSetting with the line that cannot be read."""
+    if path is None:
+        return None
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(
+            f"cannot read the rules in {path}: {error}", hint="Check --read-rules-file."
+        ) from error
+    rules = tuple(_rules(path, lines))
+    if not rules:
+        raise BadSetting(f"there is no rule in {path}", hint="Write `anyone = *` to let everybody see all.")
+    return rules
+
+
+def _rules(path: Path, lines: Sequence[str]) -> Iterable[Rule]:
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        # The name of a group may be `cn=sre`; those of namespaces have no `=`.
+        who, equals, told = line.rpartition("=")
+        kind, colon, name = who.strip().partition(":")
+        patterns = tuple(filter(None, map(str.strip, told.split(","))))
+        good = (kind == ANYONE and not colon) or (kind in KINDS and name.strip())
+        if not (equals and good and patterns and all(map(_PATTERN.fullmatch, patterns))):
+            raise BadSetting(
+                f"{path}, line {number}: {line[:80]!r} is not a rule",
+                hint="A rule is `user:NAME = NAMESPACE, NAMESPACE`, or group:NAME, token:NAME or anyone; a "
+                "namespace may have *, and (none) is what has none.",
+            )
+        yield Rule(kind, name.strip(), patterns)
+
+
+def _name(text: str) -> str:
+    """A name as a proxy tells it; one that is too long or has unprintable characters is none."""
+    text = text.strip()
+    return text if len(text) <= MAX_NAME and text.isprintable() else ""
+
+
+def _regex(pattern: str) -> str:
+    if pattern == NO_NAMESPACE:
+        return ""
+    return "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", pattern))
+
+
+def _matches(namespace: str, pattern: str) -> bool:
+    if pattern == NO_NAMESPACE:
+        return not namespace
+    return bool(namespace) and fnmatch.fnmatchcase(namespace, pattern)

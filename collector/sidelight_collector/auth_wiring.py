@@ -1,0 +1,67 @@
+"""Who may do what at one collector, put together from its settings."""
+
+from __future__ import annotations
+
+from sidelight_collector.auth.authorizer import Guard, Tokens, read_named_tokens
+from sidelight_collector.auth.read_rules import Proxy, Readers, read_rules
+from sidelight_collector.auth.token_review import ReviewRules, Reviews
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.settings.collector import Settings, is_loopback
+from sidelight_kubernetes.kubernetes_client import Cluster
+
+
+def known_tokens(settings: Settings) -> Tokens:
+    """Who may do what, from the files that the settings name. Raises BadSetting."""
+    files = settings.read_tokens_file, settings.capture_tokens_file, settings.write_tokens_file
+    read, capture, write = map(read_named_tokens, files)
+    names = {**(capture or {}), **(read or {})}
+    may_read = None if read is None else (*read, *(capture or ()))
+    may_write = None if write is None else tuple(write)
+    if write is None and settings.in_cluster and not settings.allow_anonymous_writes:
+        may_write = ()
+    if read is None and settings.read_proxy_header is not None:
+        # The proxy is the only way in, but for whoever may start captures.
+        may_read = tuple(capture or ())
+    may_capture = may_read if capture is None else tuple(capture)
+    if capture is None and may_read is None and not is_loopback(settings.address[0]):
+        may_capture = ()
+    return Tokens(may_write, may_read, may_capture, names, capture_apart=capture is not None)
+
+
+def known_readers(settings: Settings) -> Readers:
+    """Who may see what, from the settings. Raises BadSetting."""
+    user, groups = settings.read_proxy_header or "", settings.read_proxy_groups_header or ""
+    return Readers(Proxy(user, groups, settings.trusted_proxies), read_rules(settings.read_rules_file))
+
+
+class Door:
+    """The guard of one process and, where there is a cluster, what asks it; `close` ends that."""
+
+    def __init__(self, settings: Settings, tokens: Tokens, metrics: Metrics) -> None:
+        self._reviews: Reviews | None = None
+        if settings.in_cluster and settings.role != "compactor":
+            rules = ReviewRules(
+                settings.kubernetes_audience,
+                settings.kubernetes_token_seconds,
+                settings.kubernetes_refused_seconds,
+                settings.kubernetes_grace_seconds,
+                settings.kubernetes_tokens,
+                settings.kubernetes_reviews,
+                namespaces=frozenset(settings.kubernetes_namespaces),
+            )
+            self._reviews = Reviews(Cluster.open(settings.kubernetes), rules, metrics)
+        self.guard = Guard(tokens, known_readers(settings), self._reviews)
+
+    async def look(self) -> None:
+        """Say in the log and in metrics what the cluster lets this process do: a root task that ends."""
+        if self._reviews is not None:
+            await self._reviews.look()
+
+    def problems(self) -> list[str]:
+        """What does not work, a line each."""
+        return [] if self._reviews is None else self._reviews.problems()
+
+    def close(self) -> None:
+        """Ask the cluster no more."""
+        if self._reviews is not None:
+            self._reviews.close()

@@ -1,0 +1,272 @@
+"""What people and sidecars send about captures, checked. Unknown fields of a sidecar are passed over."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import orjson
+from ulid import ULID
+
+from sidelight_collector.auth.write_identity import AttachedWriter, Writer
+from sidelight_collector.captures.capture import ID, REPORTED, Report, Rules, State, Value, Wish
+from sidelight_collector.query.select.matchers import read_selector
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.labels import LabelLimits, Labels
+from sidelight_model.selectors import Op, Selector
+
+POLL_BYTES: Final = 1 << 20
+WISH_BYTES: Final = 1 << 16
+MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
+MAX_REPORTS: Final = 64
+ID_SECONDS: Final = 600.0
+"""A request that brings its id may be so old, or its clock so wrong."""
+MAX_PROCESSES: Final = 64
+MAX_TOP: Final = 5
+MAX_KINDS: Final = 32
+MAX_TEXT: Final = 500
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_FIELDS: Final = (
+    *("id", "selector", "service", "query", "pods", "seconds", "rate", "mode", "native", "ordered"),
+    *("attach", "container"),
+)
+
+
+class BadBody(SidelightError):
+    """What was sent is not what is asked for here."""
+
+    reason = Reason.BAD_PARAMETER
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A sidecar that asks for work: who it is, what it can do and what it does."""
+
+    agent: str
+    labels: Labels
+    sidelight: str
+    sampler: str
+    modes: tuple[str, ...]
+    max_seconds: float
+    max_rate: int
+    ready: bool
+    problem: str
+    hint: str
+    paused: bool
+    processes: Sequence[Mapping[str, Value]]
+    hold_seconds: float
+    reports: tuple[Report, ...]
+    only: str = ""
+    """The one capture that it takes, where it was attached for that."""
+
+
+def read_json(text: bytes) -> Mapping[str, Any]:
+    """A body that is a JSON object. Raises SidelightError (`bad_json`)."""
+    try:
+        raw = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise SidelightError(
+            f"the body is not JSON: {error}", reason=Reason.BAD_JSON, hint="Send a JSON object."
+        ) from error
+    if not isinstance(raw, dict):
+        raise SidelightError("the body is not a JSON object", reason=Reason.BAD_JSON, hint="Send {…}.")
+    return raw
+
+
+def read_wish(raw: Mapping[str, Any], rules: Rules) -> Wish:
+    """What somebody asks for. Raises BadBody, BadSelector."""
+    unknown = sorted(name for name in raw if name not in _FIELDS)
+    if unknown:
+        raise _bad(f"there is no field {unknown[0][:64]!r}")
+    service, query = _meant(raw)
+    if not isinstance(service, str) or not 0 < len(service.encode(errors="replace")) <= 256:
+        raise _bad("service is not the name of one")
+    seconds = _number(raw, "seconds", min(60.0, rules.max_seconds), rules.max_seconds)
+    rate = _number(raw, "rate", min(100, rules.max_rate), rules.max_rate)
+    if rate != int(rate) or rate < 1:
+        raise _bad("rate is not a whole number of samples per second")
+    if not isinstance(raw.get("native", False), bool):
+        raise _bad("native is not true or false")
+    mode = raw.get("mode", "native" if raw.get("native") else "auto")
+    if raw.get("native") and mode != "native":
+        raise _bad(f"native is true, and mode is {str(mode)[:64]!r}")
+    if mode not in MODES:
+        raise _bad(f"mode {str(mode)[:64]!r} is not one of {', '.join(MODES)}")
+    ordered = raw.get("ordered", True)
+    if not isinstance(ordered, bool):
+        raise _bad("ordered is not true or false")
+    attach, container = raw.get("attach", False), raw.get("container", "")
+    if not isinstance(attach, bool):
+        raise _bad("attach is not true or false")
+    if not isinstance(container, str) or (container and not NAME.fullmatch(container)):
+        raise _bad("container is not the name of one")
+    if container and not attach:
+        raise _bad("container is for captures that attach a sidecar")
+    pods = _pods(raw.get("pods", 1), rules.max_pods)
+    selector = read_selector(query)
+    return Wish(service, query, selector, pods, seconds, int(rate), mode, ordered, attach, container)
+
+
+def read_id(raw: Mapping[str, Any]) -> str:
+    """The id that a request gives its capture, so that it may be sent again; empty if none."""
+    found = raw.get("id", "")
+    if not isinstance(found, str) or (found and not ID.fullmatch(found)):
+        raise _bad("id is not c_ and a ULID")
+    # Captures are looked for by the time in their ids.
+    if found and abs(ULID.from_str(found[2:]).timestamp - time.time()) > ID_SECONDS:
+        raise _bad("the time in id, which is a ULID, is not that of now")
+    return found
+
+
+def _meant(raw: Mapping[str, Any]) -> tuple[object, str]:
+    """The service and matchers: by name, or both in a `selector` that has service="…"."""
+    query = raw.get("query", "")
+    if not isinstance(query, str):
+        raise _bad("query is not text")
+    if "selector" not in raw:
+        return raw.get("service"), query
+    text = raw["selector"]
+    if not isinstance(text, str) or "service" in raw or query:
+        raise _bad("selector is not text, or stands beside service or query")
+    selector = read_selector(text)
+    named = [one for one in selector.matchers if one.name == "service" and one.op is Op.EQUAL]
+    if len(named) != 1:
+        raise _bad('selector does not name one service: {service="shop", version="2"}')
+    rest = Selector(tuple(one for one in selector.matchers if one is not named[0]))
+    return named[0].value, str(rest)[1:-1]
+
+
+def _pods(raw: object, most: int) -> int | str | tuple[str, ...]:
+    if raw == "all":
+        return "all"
+    if raw == "one":
+        return 1
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        if not 1 <= raw <= most:
+            raise _bad(f"pods must be from 1 to {most} (--capture-max-pods)")
+        return raw
+    if not isinstance(raw, list) or not all(isinstance(one, str) and 0 < len(one) <= 256 for one in raw):
+        raise _bad('pods is not a number, a list of names, or "all"')
+    names = tuple(dict.fromkeys(raw))
+    if not 1 <= len(names) <= most:
+        raise _bad(f"pods must name from 1 to {most} (--capture-max-pods)")
+    return names
+
+
+def read_poll(raw: Mapping[str, Any], writer: Writer | None = None) -> Poll:
+    """What a sidecar says, that of a pod where one is known.
+
+    Raises BadBody, BadLabel, LimitExceeded, NotYours.
+    """
+    agent = raw.get("agent")
+    if not isinstance(agent, str) or not NAME.fullmatch(agent):
+        raise BadBody("agent is not a name of 1 to 64 letters, digits, '.', '_' and '-'", hint=_POLL)
+    labels = raw.get("labels")
+    if isinstance(labels, Mapping):
+        labels = {name: value for name, value in labels.items() if value}
+    reports = raw.get("reports", [])
+    if not isinstance(reports, list) or len(reports) > MAX_REPORTS:
+        raise BadBody(f"reports is not a list of at most {MAX_REPORTS}", hint=_POLL)
+    checked = Labels.check(labels, LabelLimits(nameless=writer is not None))
+    return Poll(
+        agent if writer is None else writer.agent(agent),
+        checked if writer is None else writer.bound(checked),
+        _text(raw.get("sidelight"), 64),
+        _text(raw.get("sampler"), 64),
+        tuple(_text(mode, 64) for mode in _list(raw.get("modes"), MAX_KINDS)),
+        _amount(raw.get("max_seconds")),
+        int(_amount(raw.get("max_rate"))),
+        raw.get("ready") is True,
+        _text(raw.get("problem")),
+        _text(raw.get("hint")),
+        raw.get("paused") is True,
+        _objects(raw.get("processes")),
+        _amount(raw.get("hold_seconds")),
+        tuple(_report(one) for one in reports),
+        only=writer.capture if isinstance(writer, AttachedWriter) else "",
+    )
+
+
+def _report(raw: object) -> Report:
+    if not isinstance(raw, dict) or not ID.fullmatch(str(raw.get("capture"))):
+        raise BadBody("a report names no capture", hint=_POLL)
+    state = raw.get("state")
+    if state not in REPORTED:
+        raise BadBody(f"a report's state is not one of {', '.join(REPORTED)}", hint=_POLL)
+    errors = raw.get("errors")
+    kinds = list(errors.items())[:MAX_KINDS] if isinstance(errors, dict) else []
+    top = [
+        (_text(one.get("function")), int(_amount(one.get("self_samples"))))
+        for one in _list(raw.get("top"), MAX_TOP)
+        if isinstance(one, dict)
+    ]
+    return Report(
+        raw["capture"],
+        State(state),
+        _amount(raw.get("elapsed_seconds")),
+        _amount(raw.get("seconds")),
+        int(_amount(raw.get("samples"))),
+        int(_amount(raw.get("windows"))),
+        int(_amount(raw.get("recordings"))),
+        {_text(kind, 64): int(_amount(times)) for kind, times in kinds},
+        _objects(raw.get("processes")),
+        top,
+        _text(raw.get("problem")),
+        _text(raw.get("hint")),
+    )
+
+
+def _objects(raw: object) -> list[Mapping[str, Value]]:
+    """JSON objects of scalars and short lists and objects of them; what is else is left out."""
+    found = [one for one in _list(raw, MAX_PROCESSES) if isinstance(one, dict)]
+    return [
+        {_text(name, 64): _plain(value) for name, value in list(one.items())[:MAX_KINDS]} for one in found
+    ]
+
+
+def _plain(value: object, depth: int = 1) -> Value:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict) and depth:
+        return {_text(name, 64): _plain(one, depth - 1) for name, one in list(value.items())[:MAX_KINDS]}
+    if isinstance(value, list) and depth:
+        return [_plain(one, depth - 1) for one in value[:MAX_KINDS]]
+    return cast("Value", value) if isinstance(value, bool | int | float | None) else None
+
+
+def _list(raw: object, most: int) -> Collection[Any]:
+    return raw[:most] if isinstance(raw, list) else []
+
+
+def _text(raw: object, most: int = MAX_TEXT) -> str:
+    return raw[:most] if isinstance(raw, str) else ""
+
+
+def _amount(raw: object) -> float:
+    """A number that is not negative and not beyond what counts; 0 for anything else."""
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw < 2**53:
+        return 0
+    return raw
+
+
+def _number(raw: Mapping[str, Any], name: str, default: float, most: float) -> float:
+    value = raw.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise _bad(f"{name} is not a number")
+    if not 0 < value <= most:
+        raise _bad(f"{name} must be above 0 and at most {most:g} (--capture-max-{name})")
+    return value
+
+
+def _bad(problem: str) -> BadBody:
+    return BadBody(
+        problem,
+        hint='A capture is {"service": "shop", "pods": 1, "seconds": 60, "rate": 100, "mode": "auto"}.',
+    )
+
+
+_POLL: Final = "This is for sidecars: docs/api.md says what they send."

@@ -1,0 +1,128 @@
+"""Undoing a request's Content-Encoding without ever holding more than the limit.
+
+Decompression runs in steps of bounded output and stops at the limit, so that a few kilobytes which would
+unfold to gigabytes cost no more memory than an honest body.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import zstandard
+
+from sidelight_model.errors import LimitExceeded, Reason, SidelightError
+
+ENCODINGS: Final = ("zstd", "gzip", "identity")
+_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+_GZIP_INPUT_BYTES: Final = 1 << 14
+_GZIP_STEP_BYTES: Final = 1 << 16
+_ZSTD_STEP_BYTES: Final = 128
+# A frame may ask its reader for a window of any size; 8 MB is what RFC 8878 tells readers to support.
+_ZSTD_WINDOW_BYTES: Final = 8 << 20
+
+
+class BadEncoding(SidelightError):
+    """The body's Content-Encoding is not known, or the body is not what it says."""
+
+    reason = Reason.BAD_ENCODING
+
+
+def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
+    """The body as it was before it was encoded.
+
+    Raises LimitExceeded as soon as it would be longer than max_bytes, and BadEncoding.
+    """
+    name = encoding.strip().lower() or "identity"
+    if name == "identity":
+        steps: Iterator[bytes] = iter((body,))
+    elif name == "gzip":
+        steps = _gzip(body)
+    elif name == "zstd":
+        steps = _zstd(body)
+    else:
+        raise BadEncoding(
+            f"the Content-Encoding {encoding[:40]!r} is not known here",
+            hint=f"Use one of {', '.join(ENCODINGS)}, and only one.",
+        )
+    return _bounded(steps, max_bytes)
+
+
+def declared_bytes(body: bytes, encoding: str, max_bytes: int) -> int:
+    """How long a body says it will be once unpacked, at most max_bytes; its own length if it does not say.
+
+    Anybody may say anything, and where it has several parts only one is asked: this is for keeping room, and
+    `unpack` for keeping to the limit.
+    """
+    name = encoding.strip().lower()
+    declared = -1
+    if name == "zstd":
+        try:
+            declared = zstandard.frame_content_size(body)
+        except zstandard.ZstdError:
+            declared = -1  # `unpack` says what is wrong with it
+    elif name == "gzip" and body.startswith(b"\x1f\x8b"):
+        # The last four bytes of a member are its length (RFC 1952, 2.3.1).
+        declared = int.from_bytes(body[-4:], "little")
+    return min(max(declared, len(body)), max_bytes)
+
+
+def too_large(max_bytes: int) -> LimitExceeded:
+    """The refusal of a body beyond the limit."""
+    return LimitExceeded(
+        f"the body is larger than {max_bytes} bytes",
+        hint="Send fewer or shorter windows at once, or raise the collector's --max-body-bytes.",
+    )
+
+
+def _bounded(steps: Iterator[bytes], max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    total = 0
+    for part in filter(None, steps):
+        total += len(part)
+        if total > max_bytes:
+            raise too_large(max_bytes)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _gzip(body: bytes) -> Iterator[bytes]:
+    # The decompressor copies what it leaves over of its input, after each step and at the end of each member,
+    # so the input comes in small pieces: in one, a body of many members would be copied once for each.
+    member = zlib.decompressobj(wbits=_GZIP_FORMAT)
+    try:
+        for start in range(0, len(body), _GZIP_INPUT_BYTES):
+            rest = body[start : start + _GZIP_INPUT_BYTES]
+            while rest:
+                if member.eof:
+                    member = zlib.decompressobj(wbits=_GZIP_FORMAT)
+                yield member.decompress(rest, _GZIP_STEP_BYTES)
+                rest = member.unused_data if member.eof else member.unconsumed_tail
+    except zlib.error as error:
+        raise _corrupt("gzip", str(error)) from error
+    if not member.eof:
+        raise _corrupt("gzip", "it ends too early")
+
+
+def _zstd(body: bytes) -> Iterator[bytes]:
+    # The decompressor gives all that its input unfolds to, so the input comes in steps: a block is at least
+    # 3 bytes and at most 128 KB of text (RFC 8878, 3.1.1.2), thus one step at most 5.5 MB.
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+    frame = decompressor.decompressobj()
+    try:
+        for start in range(0, len(body), _ZSTD_STEP_BYTES):
+            rest = body[start : start + _ZSTD_STEP_BYTES]
+            while rest:
+                if frame.eof:
+                    frame = decompressor.decompressobj()
+                yield frame.decompress(rest)
+                rest = frame.unused_data
+    except zstandard.ZstdError as error:
+        raise _corrupt("zstd", str(error)) from error
+    if not frame.eof:
+        raise _corrupt("zstd", "it ends too early")
+
+
+def _corrupt(encoding: str, problem: str) -> BadEncoding:
+    return BadEncoding(f"the body is not {encoding}: {problem}", hint="Send it whole, and only encoded once.")

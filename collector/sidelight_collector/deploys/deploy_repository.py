@@ -1,0 +1,226 @@
+"""Where deploys lie in the store, and how any number of collectors change them there.
+
+    v1/deploys/2026-11-21/20261121-3q5f2c7m2w7r6d4k.json    a deploy, below the day on which it was seen first
+    v1/deploys/seen.json.zst                                the versions that are known of each service
+
+A deploy is created if absent and replaced only while it is what was read; whoever finds it changed reads it
+again. All calls block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Final
+
+import structlog
+
+from sidelight_collector.deploys.deploy import ID, Deploy, of_service
+from sidelight_collector.deploys.deploy_codec import decode, encode
+from sidelight_collector.lru import Lru
+from sidelight_collector.storage.objects import (
+    ObjectChanged,
+    ObjectDamaged,
+    ObjectEntry,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    StoreUnavailable,
+)
+from sidelight_model.errors import Reason, SidelightError
+
+ROOT: Final = "v1/deploys/"
+SEEN: Final = f"{ROOT}seen.json.zst"
+TRIES: Final = 20
+READS: Final = 8
+MEMORY_BYTES: Final = 32 << 20
+BYTES: Final = 4 << 10
+BYTES_OF_LOOK: Final = 8 << 10
+"""What a deploy without its verdict, and a look, take in memory."""
+_DAY_SECONDS: Final = 86_400
+_KEY: Final = re.compile(rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/(?P<id>{ID.pattern})\.json")
+_log = structlog.get_logger()
+
+Change = Callable[[Deploy], Deploy | None]
+"""What becomes of a deploy; None if it stays as it is."""
+
+
+class NoDeploy(SidelightError):
+    """There is no deploy with this id, or it is no longer kept."""
+
+    reason = Reason.NOT_FOUND
+
+    def __init__(self, deploy_id: str) -> None:
+        super().__init__(
+            f"there is no deploy {deploy_id[:64]!r}",
+            hint="It is no longer kept, or the id is not whole; GET /api/v1/deploys lists them.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A deploy as it was read, with the etag of what was read."""
+
+    deploy: Deploy
+    etag: str
+
+
+class Shelf:
+    """The deploys in a store; safe to use from many threads."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._reads = ThreadPoolExecutor(READS, thread_name_prefix="deploys-read")
+        self._memory: Lru[Kept] = Lru(MEMORY_BYTES)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._reads.shutdown(cancel_futures=True)
+
+    def create(self, deploy: Deploy) -> bool:
+        """Write a new deploy; False if there is one with its id already."""
+        try:
+            self._store.put(key_of(deploy.id), encode(deploy), if_absent=True)
+        except ObjectExists:
+            return False
+        return True
+
+    def deploy(self, deploy_id: str) -> Deploy:
+        """One deploy. Raises NoDeploy."""
+        return self._read(deploy_id).deploy
+
+    def change(self, deploy_id: str, change: Change) -> Deploy:
+        """Change a deploy; what it is then. `change` is called again when another was faster.
+
+        Raises NoDeploy, and StoreUnavailable when others are faster again and again.
+        """
+        for _ in range(TRIES):
+            kept = self._read(deploy_id)
+            changed = change(kept.deploy)
+            if changed is None:
+                return kept.deploy
+            try:
+                self._store.put(key_of(deploy_id), encode(changed), if_match=kept.etag)
+            except ObjectChanged:
+                continue
+            return changed
+        raise StoreUnavailable(f"the deploy {deploy_id} is changed by others all the time", hint="Ask again.")
+
+    def days(self) -> list[date]:
+        """The days of which there are deploys, the latest first."""
+        found: list[date] = []
+        after = ROOT
+        while entry := next(iter(self._store.list(ROOT, start_after=after)), None):
+            match = _KEY.fullmatch(entry.key)
+            with suppress(ValueError):
+                if match:
+                    found.append(date.fromisoformat(match["day"]))
+            folder = entry.key[len(ROOT) :].partition("/")[0]
+            after = f"{ROOT}{folder}0" if match else entry.key  # "0" follows "/"
+        return found[::-1]
+
+    def of_day(self, day: date, service: str = "") -> list[Deploy]:
+        """Those of one day without their verdicts, the newest first; what cannot be read is left out."""
+        begins = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (of_service(service) if service else "")
+        entries = [one for one in self._store.list(begins) if _KEY.fullmatch(one.key)]
+        found = [one.deploy for one in self._reads.map(self._kept, entries) if one is not None]
+        return sorted(found, key=lambda one: (-one.first_seen, one.id))
+
+    def etags(self, day: date) -> dict[str, str | None]:
+        """The ids of those of one day, with their etags where a listing has them."""
+        entries = self._store.list(f"{ROOT}{day.isoformat()}/")
+        return {match["id"]: entry.etag for entry in entries if (match := _KEY.fullmatch(entry.key))}
+
+    def newest(
+        self,
+        limit: int,
+        wanted: Callable[[Deploy], bool],
+        start: float = 0.0,
+        until: float = float("inf"),
+        service: str = "",
+    ) -> list[Deploy]:
+        """The newest that are wanted and were first seen in a range, of any or one service.
+
+        They come without their verdicts. Of other services nothing is read.
+        """
+        found: list[Deploy] = []
+        for one in self._ranged(start, until, service):
+            if wanted(one):
+                found.append(one)
+                if len(found) >= limit:
+                    break
+        return found
+
+    def expire(self, now: float, days: float, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Remove deploys that are too old; how many."""
+        oldest = datetime.fromtimestamp(max(0.0, now - days * _DAY_SECONDS), UTC).date()
+        keys = []
+        for entry in self._store.list(ROOT):
+            match = _KEY.fullmatch(entry.key)
+            if match and match["day"] >= oldest.isoformat():
+                break
+            keys += [entry.key] if match else []
+        for gone, key in enumerate(keys):
+            if stopped():
+                return gone
+            self._store.delete(key)
+        return len(keys)
+
+    def seen(self) -> tuple[bytes, str] | None:
+        """What is known of versions, with its etag; None if nothing is."""
+        try:
+            return self._store.get_with_etag(SEEN)
+        except ObjectMissing:
+            return None
+
+    def put_seen(self, content: bytes, etag: str | None) -> str:
+        """Write that anew, while it is what was read. Raises ObjectChanged or ObjectExists."""
+        return self._store.put(SEEN, content, if_absent=etag is None, if_match=etag)
+
+    def _ranged(self, start: float, until: float, service: str) -> Iterator[Deploy]:
+        for day in self.days():
+            begins = datetime.combine(day, datetime.min.time(), UTC).timestamp()
+            if begins >= until:
+                continue
+            if begins + _DAY_SECONDS <= start:
+                return
+            yield from (one for one in self.of_day(day, service) if start <= one.first_seen < until)
+
+    def _read(self, deploy_id: str) -> Kept:
+        if not ID.fullmatch(deploy_id):
+            raise NoDeploy(deploy_id)
+        key = key_of(deploy_id)
+        try:
+            content, etag = self._store.get_with_etag(key)
+        except ObjectMissing:
+            raise NoDeploy(deploy_id) from None
+        return Kept(decode(key, content), etag)
+
+    def _kept(self, entry: ObjectEntry) -> Kept | None:
+        """A deploy that was listed; from memory if it is still the same."""
+        if entry.etag is not None and (known := self._memory.peek((entry.key, entry.etag))):
+            return known
+        try:
+            content, etag = self._store.get_with_etag(entry.key)
+            kept = Kept(replace(decode(entry.key, content), verdict=None), etag)
+        except ObjectMissing:
+            return None
+        except ObjectDamaged as error:
+            _log.warning("a deploy cannot be read", error=error.message)
+            return None
+        self._memory.keep((entry.key, etag), kept, BYTES + BYTES_OF_LOOK * len(kept.deploy.looks))
+        return kept
+
+
+def is_own(key: str) -> bool:
+    """Whether an object is of deploys, and goes with them."""
+    return key == SEEN or bool(_KEY.fullmatch(key))
+
+
+def key_of(deploy_id: str) -> str:
+    """Where a deploy lies."""
+    return f"{ROOT}{deploy_id[:4]}-{deploy_id[4:6]}-{deploy_id[6:8]}/{deploy_id}.json"

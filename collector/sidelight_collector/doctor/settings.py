@@ -1,0 +1,71 @@
+"""Everything that can be set on the doctor, declared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sidelight.settings import BadSetting, positive, seconds, setting, whole
+from sidelight_collector.settings.collector import MIN_STRAY_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorSettings:
+    """What `sidelight doctor` is told."""
+
+    store: str = setting(
+        "", "the store to check: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
+    )
+    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    store_timeout_seconds: float = setting(
+        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+    )
+    json: bool = setting(default=False, help="write one JSON document")
+    quick: bool = setting(default=False, help="compare sizes, and open no table")
+    probe: bool = setting(
+        default=False, help="write and delete an object, to see whether conditional writes hold"
+    )
+    grace_seconds: float = setting(
+        86_400.0,
+        "what nobody names is left alone so long, at least 600 and the collectors' --compact-stray-seconds",
+        read=positive,
+    )
+    max_findings: int = setting(
+        1000, "findings of a kind that are told; the others are counted", read=whole, metavar="COUNT"
+    )
+
+    repair: bool = setting(default=False, help="mend what is safe to mend")
+    forget_lost: bool = setting(
+        default=False, help="with --repair: no longer name what blocks have lost for good"
+    )
+    alone: bool = setting(
+        default=False, help="with --repair: no collector runs; needed where conditional writes do not hold"
+    )
+
+    price_per_gb_month: float = setting(0.023, "price of keeping 2^30 bytes for a month", read=seconds)
+    price_per_1000_requests: float = setting(0.005, "price of 1,000 PUT requests", read=seconds)
+    retention_raw_days: int = setting(14, "the collectors' setting of this name, for the price", read=whole)
+    retention_hour_days: int = setting(90, "likewise", read=whole)
+    retention_day_days: int = setting(400, "likewise", read=whole)
+    flush_seconds: float = setting(1.0, "the collectors' --flush-seconds, for the price", read=positive)
+    collectors: int = setting(1, "collectors that take windows, for the price", read=whole, metavar="COUNT")
+
+    def __post_init__(self) -> None:
+        if self.grace_seconds < MIN_STRAY_SECONDS:
+            raise BadSetting(
+                f"grace_seconds is below {MIN_STRAY_SECONDS:g}",
+                hint="A block that a slow collector is about to commit would be taken for a stray.",
+            )
+        for name in ("max_findings", "collectors"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if not self.retention_raw_days <= self.retention_hour_days <= self.retention_day_days:
+            raise ValueError("retention_raw_days, retention_hour_days and retention_day_days must ascend")
+        if self.repair and self.quick:
+            raise BadSetting(
+                "--repair and --quick do not go together", hint="What is mended must be read first."
+            )
+        for name in ("forget_lost", "alone"):
+            if getattr(self, name) and not self.repair:
+                raise BadSetting(
+                    f"--{name.replace('_', '-')} does nothing without --repair", hint="Give --repair too."
+                )

@@ -1,0 +1,8 @@
+"""The OpenAPI 3.1 document that the routes are held against."""
+
+from importlib.resources import files
+
+
+def text() -> bytes:
+    """openapi.json as it is served."""
+    return files("sidelight_collector").joinpath("openapi.json").read_bytes()

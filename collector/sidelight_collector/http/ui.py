@@ -1,0 +1,191 @@
+"""Serves the built web UI and speedscope, with a policy that lets no name or label run as code.
+
+The UI is looked for in the installed package (`collector/sidelight_collector/ui`), then in a source tree
+(`web/dist`). Files are listed once, at start: a request can only name what was built, and a rebuilt
+UI shows after a restart. Pages name the path they are served under, and what is switched off, by
+placeholders that are replaced here, so that one build serves any `--path-prefix`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from sidelight import __version__
+from sidelight_collector.auth.authorizer import NotFound
+
+_PLACEHOLDER: Final = "/__sidelight_prefix__/"
+_BUILD_PLACEHOLDER: Final = "__sidelight_build__"
+_OFF_PLACEHOLDER: Final = "__sidelight_off__"
+_HERE: Final = Path(__file__).resolve().parent
+PLACES: Final = (_HERE / "ui", _HERE.parent.parent / "web" / "dist")
+
+_SHARED_POLICY: Final = (
+    "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'"
+)
+_TRUSTED: Final = "require-trusted-types-for 'script'; trusted-types 'none'"
+POLICY: Final = f"{_SHARED_POLICY}; script-src 'self'; style-src 'self'; {_TRUSTED}"
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_NO_EVAL: Final = "no-eval.js"
+_UNCHANGING: Final = "public, max-age=31536000, immutable"
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".md": "text/plain; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".woff2": "font/woff2",
+}
+_MISSING: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Sidelight</title></head>
+<body><h1>The web UI is not built</h1>
+<p>The collector runs and its API answers under <code>api/v1</code>, but there are no pages to show.</p>
+<p>In a source tree run <code>make ui</code> and start the collector again.
+A released wheel carries the UI.</p>
+</body></html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A built UI: its two pages as text, and every other file by its name within its folder.
+
+    `offline` is the page that profiles are put into to be taken away; None in a build that lacks it.
+    """
+
+    page: str
+    speedscope: str
+    assets: Mapping[str, Path]
+    speedscope_files: Mapping[str, Path]
+    offline: str | None = None
+
+
+def find(places: tuple[Path, ...] = PLACES) -> Built | None:
+    """The first complete build among `places`, or None."""
+    for place in places:
+        page, speedscope = place / "index.html", place / "speedscope" / "index.html"
+        if page.is_file() and speedscope.is_file():
+            assets, files = _files(place / "assets"), _files(place / "speedscope")
+            offline = place / "offline.html"
+            text = offline.read_text("utf-8") if offline.is_file() else None
+            return Built(page.read_text("utf-8"), speedscope.read_text("utf-8"), assets, files, text)
+    return None
+
+
+def build_name(built: Built | None) -> str:
+    """What the pages and the API are called together: the version, and which build of the pages it serves.
+
+    Pages carry it and so does every answer: a page that reads another one knows that it is out of date. The
+    page names its scripts and styles by their content, so its own text tells one build from another.
+    """
+    if built is None:
+        return __version__
+    return f"{__version__}+{hashlib.sha256(built.page.encode()).hexdigest()[:8]}"
+
+
+def routes(path_prefix: str = "", built: Built | None = None, off: Sequence[str] = ()) -> list[web.RouteDef]:
+    """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`.
+
+    `off` names parts of the API that are switched off, which pages then do not ask.
+    """
+    if built is None:
+        return [web.get(path, _missing) for path in (*_pages(path_prefix), "/speedscope/{page:.*}")]
+    page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/").replace(_BUILD_PLACEHOLDER, build_name(built))
+    page = page.replace(_OFF_PLACEHOLDER, " ".join(off))
+
+    async def show(_: web.Request) -> web.Response:
+        return _page(page, POLICY)
+
+    async def show_speedscope(_: web.Request) -> web.Response:
+        nonce = secrets.token_urlsafe(16)
+        return _page(_adapted(built.speedscope, nonce), speedscope_policy(nonce))
+
+    async def no_eval(_: web.Request) -> web.Response:
+        return web.Response(
+            text="globalThis.eval = undefined;\n", content_type="text/javascript", headers=_HEADERS
+        )
+
+    async def redirect(_: web.Request) -> web.Response:
+        raise web.HTTPPermanentRedirect(f"{path_prefix}/speedscope/")
+
+    return [
+        *(web.get(path, show) for path in _pages(path_prefix)),
+        web.get("/assets/{name}", _serving(built.assets)),
+        web.get("/speedscope", redirect),
+        web.get("/speedscope/", show_speedscope),
+        web.get("/speedscope/index.html", show_speedscope),
+        web.get(f"/speedscope/{_NO_EVAL}", no_eval),
+        web.get("/speedscope/{name}", _serving(built.speedscope_files)),
+    ]
+
+
+def _pages(path_prefix: str) -> tuple[str, ...]:
+    """Where the app is: it reads the rest from the address. A prefix answers without its last slash too."""
+    pages = ("/", "/services", "/s/{page:.+}", "/captures", "/captures/{page}", "/settings")
+    return (*pages, *([""] if path_prefix else []))
+
+
+def speedscope_policy(nonce: str) -> str:
+    """What speedscope may do besides: write styles into one element, and compile its WebAssembly reader."""
+    scripts = "script-src 'self' 'wasm-unsafe-eval'"
+    return f"{_SHARED_POLICY}; {scripts}; style-src 'self' 'nonce-{nonce}'; {_TRUSTED}"
+
+
+def _adapted(speedscope: str, nonce: str) -> str:
+    """Its page with the element aphrodite writes to (it would make one without a nonce), and without eval.
+
+    protobufjs inside speedscope tries `eval("require")` and goes on without; the policy forbids that
+    either way, and with no eval to call there is no report of it.
+    """
+    added = f'<style data-aphrodite nonce="{nonce}"></style><script src="{_NO_EVAL}"></script>'
+    return speedscope.replace("</head>", f"{added}</head>", 1)
+
+
+def _page(text: str, policy: str) -> web.Response:
+    headers = {"Content-Security-Policy": policy, "Cache-Control": "no-cache", **_HEADERS}
+    return web.Response(text=text, content_type="text/html", headers=headers)
+
+
+async def _missing(_: web.Request) -> web.Response:
+    response = _page(_MISSING, POLICY)
+    response.set_status(404)
+    return response
+
+
+def _serving(files: Mapping[str, Path]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Serves files whose names change with their content; aiohttp picks a .br or .gz sibling by itself."""
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        path = files.get(request.match_info["name"])
+        if path is None:
+            raise NotFound(
+                f"there is no file {request.path}", hint="Load the page again: the UI was rebuilt."
+            )
+        kind = _TYPES.get(path.suffix, "application/octet-stream")
+        return web.FileResponse(
+            path, headers={"Cache-Control": _UNCHANGING, "Content-Type": kind, **_HEADERS}
+        )
+
+    return serve
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {
+        path.name: path for path in folder.iterdir() if path.is_file() and path.suffix not in (".br", ".gz")
+    }

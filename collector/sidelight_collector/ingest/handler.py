@@ -1,0 +1,140 @@
+"""`POST /api/v1/windows`: receive, read, wait until durable, answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from aiohttp import web
+
+from sidelight_collector.auth.authorizer import writer_of
+from sidelight_collector.decompress import declared_bytes, too_large
+from sidelight_collector.ingest.memory_budget import Budget, Share
+from sidelight_collector.ingest.segment_writer import Flusher
+from sidelight_collector.ingest.validation import Admission, Admitted, Arrival, BadParameter, admit
+from sidelight_collector.metrics import Metrics
+from sidelight_model.errors import Reason, SidelightError
+
+PATH: Final = "/api/v1/windows"
+
+_BLOCK_BYTES: Final = 1 << 18
+"""A body is received in blocks: to copy megabytes, as what grows does, takes milliseconds in which nobody
+else is served. A thread puts them together."""
+
+# What is certainly not folded text. Anything else is read, also what `curl --data-binary` calls a form.
+_OTHER_TYPES: Final = ("application/json", "multipart/", "image/", "application/x-protobuf", "text/html")
+
+
+class UnsupportedType(SidelightError):
+    """The body is of a type that cannot be windows or folded text."""
+
+    reason = Reason.UNSUPPORTED_TYPE
+
+
+class ReceiveTimeout(SidelightError):
+    """A client took too long to send its body."""
+
+    reason = Reason.REQUEST_TIMEOUT
+
+
+class Ingest:
+    """Takes windows in, within a budget of memory; `close` ends its threads."""
+
+    def __init__(
+        self,
+        flusher: Flusher,
+        rules: Admission,
+        budget: Budget,
+        metrics: Metrics,
+        *,
+        decode_threads: int,
+        max_receive_seconds: float,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._flusher = flusher
+        self._rules = rules
+        self._budget = budget
+        self._metrics = metrics
+        self._threads = ThreadPoolExecutor(decode_threads, thread_name_prefix="decode")
+        # Twice as many as threads, so that none of them waits for the loop to give it the next.
+        self._turns = asyncio.Semaphore(2 * decode_threads)
+        self._max_receive_seconds = max_receive_seconds
+        self._clock_ns = clock_ns
+
+    def routes(self) -> list[web.RouteDef]:
+        """The one route that writes."""
+        return [web.post(PATH, self.post)]
+
+    async def post(self, request: web.Request) -> web.Response:
+        """Answers 200 with the ids once every window of the request is durable, or refuses all of it."""
+        check_type(request.headers.get("Content-Type", ""))
+        with self._budget.share() as share:
+            body = await self._receive(request, share)
+            self._metrics.received_bytes.inc(len(body))
+            encoding = request.headers.get("Content-Encoding", "")
+            # Room is kept for the text before it is read: what cannot be read soon is refused at once.
+            share.set(declared_bytes(body, encoding, self._rules.max_body_bytes))
+            arrival = Arrival(body, encoding, _parameters(request), self._clock_ns(), writer_of(request))
+            admitted = await self._admit(request, arrival)
+            del arrival
+            del body
+            share.set(admitted.held_bytes)
+            self._metrics.text_bytes.inc(admitted.text_bytes)
+            self._metrics.samples_truncated.inc(admitted.truncated)
+            receipt = await self._flusher.submit(admitted.windows, admitted.text_bytes)
+        return web.json_response({"accepted": receipt.accepted, "duplicates": receipt.duplicates})
+
+    async def _admit(self, request: web.Request, arrival: Arrival) -> Admitted:
+        """Read what arrived, in a thread, unless whoever sent it has gone by the time that it is its turn."""
+        async with self._turns:
+            if request.transport is None or request.transport.is_closing():
+                raise asyncio.CancelledError  # as the server itself ends a request whose client has gone
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, admit, arrival, self._rules)
+
+    def close(self) -> None:
+        """End the threads that read bodies."""
+        self._threads.shutdown(cancel_futures=True)
+
+    async def _receive(self, request: web.Request, share: Share) -> bytes:
+        limit = self._rules.max_body_bytes
+        if (request.content_length or 0) > limit:
+            raise too_large(limit)
+        blocks, received = [bytearray()], 0
+        try:
+            async with asyncio.timeout(self._max_receive_seconds):
+                async for chunk in request.content.iter_any():
+                    received += len(chunk)
+                    if received > limit:
+                        raise too_large(limit)
+                    share.set(received)
+                    if len(blocks[-1]) >= _BLOCK_BYTES:
+                        blocks.append(bytearray())
+                    blocks[-1] += chunk
+        except TimeoutError as error:
+            raise ReceiveTimeout(
+                f"the body did not arrive within {self._max_receive_seconds:g} s",
+                hint="Send less at once, or raise the collector's --max-receive-seconds.",
+            ) from error
+        if len(blocks) == 1:
+            return bytes(blocks[0])
+        return await asyncio.get_running_loop().run_in_executor(None, b"".join, blocks)
+
+
+def check_type(content_type: str) -> None:
+    """Raises UnsupportedType for what cannot be windows or folded text; no type at all is fine."""
+    if content_type.strip().lower().startswith(_OTHER_TYPES):
+        raise UnsupportedType(
+            f"the Content-Type {content_type[:80]!r} is not windows or folded text",
+            hint="Send text/plain: windows as in docs/formats.md, or folded lines with ?service=NAME.",
+        )
+
+
+def _parameters(request: web.Request) -> dict[str, str]:
+    query = dict(request.query)
+    if len(query) < len(request.query):
+        raise BadParameter("a query parameter is given twice", hint="Give each parameter and label once.")
+    return query

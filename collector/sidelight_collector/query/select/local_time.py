@@ -1,0 +1,81 @@
+"""Hours and days as clocks show them somewhere: an IANA time zone, or an offset from UTC.
+
+An hour that clocks show twice, when summer time ends, is one hour of its day; one that they skip has no time.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidelight_collector.arrow_ops import Array, Column, integers, one
+from sidelight_collector.query.query_errors import BadParameter
+from sidelight_collector.storage.tables import HOUR_NS
+from sidelight_collector.times import SECOND_NS
+
+QUARTER_NS: Final = 900 * SECOND_NS
+"""Clocks everywhere have been whole quarters of an hour from UTC since 1972."""
+
+_OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
+_MOST_OFFSET: Final = timedelta(hours=18)
+_HOUR: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """The days of a range: when each begins (Unix seconds), and the clock that they are of.
+
+    Within `unit_ns` of UTC the clock shows one hour.
+    """
+
+    start: Sequence[float]
+    first: date
+    clock: tzinfo
+    unit_ns: int
+
+    def places(self, moments: Column) -> tuple[Array, Array]:
+        """For each moment (Unix ns) the hour that the clock shows, and which of the days it is."""
+        quarters = pc.divide(one(moments), pa.scalar(QUARTER_NS)).dictionary_encode()
+        shown = [
+            datetime.fromtimestamp(quarter * 900, self.clock) for quarter in integers(quarters.dictionary)
+        ]
+        hour = pa.array([moment.hour for moment in shown], pa.int32())
+        day = pa.array([(moment.date() - self.first).days for moment in shown], pa.int64())
+        return hour.take(quarters.indices), day.take(quarters.indices)
+
+
+def clock_of(zone: str) -> tzinfo:
+    """The clock of `Europe/Berlin`, `+02:00` or `UTC`. Raises BadParameter."""
+    if zone == "UTC":
+        return UTC
+    if offset := _OFFSET.fullmatch(zone):
+        length = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        if length <= _MOST_OFFSET and int(offset[3]) % 15 == 0:
+            return timezone(-length if offset[1] == "-" else length)
+    else:
+        try:
+            return ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            pass
+    raise BadParameter.value(
+        "zone", zone, "UTC, an offset in quarters of an hour such as +05:30, or a name such as Europe/Berlin"
+    )
+
+
+def days(from_ns: int, until_ns: int, clock: tzinfo) -> Days:
+    """The days that have a part in a range, `until` excluded."""
+    first, last = (datetime.fromtimestamp(at // SECOND_NS, clock).date() for at in (from_ns, until_ns - 1))
+    count = (last - first).days + 1
+    midnights = [
+        datetime.combine(first + timedelta(days=at), datetime.min.time(), clock).timestamp()
+        for at in range(count)
+    ]
+    hours = from_ns // HOUR_NS, -(-until_ns // HOUR_NS)
+    shown = (datetime.fromtimestamp(hour * 3600, clock) for hour in range(hours[0], hours[1] + 1, 12))
+    whole = all(not (moment.utcoffset() or timedelta()) % _HOUR for moment in shown)
+    return Days(midnights, first, clock, HOUR_NS if whole else QUARTER_NS)

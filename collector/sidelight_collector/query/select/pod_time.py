@@ -1,0 +1,103 @@
+"""How long was watched: what every rate is divided by.
+
+A rate is seconds per pod-second. Pod-seconds are, for each pod, the time covered by at least one of its
+windows (a pod's processes are watched at the same time: their windows overlap and count once), times its
+coverage: the share of that time in which ticks were made and gave stacks, (attempts - failed) * period /
+duration over the pod's processes. A window that does not say how many attempts were made counts as covered.
+"""
+
+from collections.abc import Iterator
+from math import fsum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidelight_collector.arrow_ops import (
+    Array,
+    Column,
+    filtered,
+    integers,
+    numbered,
+    one,
+    ordered,
+    row_numbers,
+)
+from sidelight_collector.times import SECOND_NS
+
+
+def processes(rows: pa.Table) -> pa.Table:
+    """Those rows that tell of whole processes."""
+    return filtered(rows, pc.greater(rows["processes"], pa.scalar(0)))
+
+
+def pod_seconds(rows: pa.Table) -> float:
+    """Seconds that pods were watched, all pods of these rows added up."""
+    return fsum(seconds for _, seconds in watched_seconds(rows))
+
+
+def watched_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
+    """The seconds that each pod was watched, with its first row; apart for each value of these columns."""
+    return ((first, seconds) for first, seconds, _ in watched_and_time(rows, *keys))
+
+
+def watched_and_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, int]]:
+    """The same, with the time (ns) that windows cover, whatever their coverage."""
+    number = numbered(rows.select([*keys, "namespace", "pod"]))
+    counted = pc.subtract(pc.add(rows["duration_ns"], rows["covered_ns"]), rows["ticking_ns"])
+    table = pa.table(
+        {
+            "number": number,
+            "row": row_numbers(len(rows)),
+            "duration": rows["duration_ns"],
+            "covered": counted,
+        }
+    )
+    added = table.group_by("number", use_threads=False).aggregate(
+        [("row", "min"), ("duration", "sum"), ("covered", "sum")]
+    )
+    time = union_ns(rows, number)
+    for at, first, duration, covered in zip(*(column.to_pylist() for column in added.columns), strict=True):
+        if duration:
+            yield first, time[at] * covered / duration / SECOND_NS, time[at]
+
+
+def union_ns(rows: pa.Table, number: Array) -> dict[int, int]:
+    """How much time at least one span covers, of all rows with the same number."""
+    starts = one(rows["starts"])
+    spans = pa.table(
+        {
+            "number": number.take(pc.list_parent_indices(starts)),
+            "start": pc.list_flatten(starts),
+            "end": pc.list_flatten(one(rows["ends"])),
+        }
+    )
+    spans = ordered(spans, ["number", "start"])
+    end = one(spans["end"])
+    time = pa.table({"number": spans["number"], "ns": _beyond(spans, _latest_before(spans["number"], end))})
+    added = time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
+    return dict(zip(integers(added["number"]), integers(added["ns_sum"]), strict=True))
+
+
+def _beyond(spans: pa.Table, latest: Array) -> Array:
+    """The time of each span after the latest end of those before it (null: there are none)."""
+    start, end = one(spans["start"]), one(spans["end"])
+    begin = pc.max_element_wise(start, latest)  # passes over nulls
+    return one(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
+
+
+def _latest_before(number: Column, end: Array) -> Array:
+    """For each row the latest end of earlier rows with the same number; rows are in order of number.
+
+    Rows of a later number rank above all earlier ones, so one running maximum of ranks serves all numbers.
+    """
+    rows = pa.scalar(max(len(end), 1), pa.int64())
+    order = pc.sort_indices(end)
+    group = one(number).cast(pa.int64())
+    rank = pc.add(pc.multiply(group, rows), pc.sort_indices(order).cast(pa.int64()))
+    highest = one(pc.cumulative_max(rank))
+    before = pa.concat_arrays([pa.nulls(min(len(end), 1), pa.int64()), highest[:-1]])
+    of = pc.divide(before, rows)
+    at = pc.if_else(
+        pc.equal(of, group), pc.subtract(before, pc.multiply(of, rows)), pa.scalar(None, pa.int64())
+    )
+    return one(end.take(order).take(at))

@@ -1,0 +1,489 @@
+"""Everything that can be set on a collector, declared once."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
+from sidelight_collector.auth.read_rules import Network, header, network
+from sidelight_collector.settings.comparison import VerdictSettings
+from sidelight_collector.settings.engine_url import EngineUrl, engine_url
+from sidelight_collector.settings.types import (
+    Days,
+    level,
+    namespace,
+    namespace_or_all,
+    path_prefix,
+    role,
+    service_days,
+)
+from sidelight_kubernetes.label_names import AUDIENCE
+
+DAY_SECONDS = 86_400.0
+MIN_STRAY_SECONDS = 600.0
+MOST_LEASE_SECONDS = 3600.0
+MOST_NAMESPACES = 20
+
+_AT_LEAST_ONE = (
+    "max_windows",
+    "max_stacks",
+    "max_depth",
+    "max_labels",
+    "decode_threads",
+    "compact_segments",
+    "compact_block_rows",
+    "max_queries",
+    "query_reads",
+    "default_nodes",
+    "max_nodes",
+    "max_points",
+    "max_rows",
+    "max_cells",
+    "capture_max_pods",
+    "capture_max_rate",
+    "capture_max_running",
+    "capture_max_polls",
+    "capture_recording_bytes",
+    "capture_recording_text_bytes",
+    "capture_speedscope_frames",
+    "max_export_frames",
+    "max_link_bytes",
+    "kubernetes_tokens",
+    "kubernetes_reviews",
+    "discovery_max_pods",
+    "discovery_rollouts",
+)
+
+_CENTURY_DAYS = 36_525
+_AT_MOST = {
+    "workers": 256,
+    "compact_lease_seconds": MOST_LEASE_SECONDS,
+    "retention_day_days": _CENTURY_DAYS,
+    "max_age_days": _CENTURY_DAYS,
+    "max_range_days": _CENTURY_DAYS,
+    "link_days": _CENTURY_DAYS,
+    "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
+    "capture_max_pods": 100,
+    "capture_max_seconds": DAY_SECONDS,
+    "capture_wait_seconds": DAY_SECONDS,
+    "capture_lost_seconds": DAY_SECONDS,
+    "capture_hold_seconds": 600.0,
+    "capture_retention_days": _CENTURY_DAYS,
+    "kubernetes_token_seconds": DAY_SECONDS,
+    "kubernetes_refused_seconds": 600.0,
+    "kubernetes_grace_seconds": DAY_SECONDS,
+    "kubernetes_reviews": 64,
+    "discovery_silent_seconds": DAY_SECONDS,
+    "discovery_share_seconds": 60.0,
+    "discovery_lease_seconds": 600.0,
+    "attach_wait_seconds": DAY_SECONDS,
+}
+"""Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(VerdictSettings):
+    """A collector's settings; a flag and a SIDELIGHT_ variable each."""
+
+    listen: str = setting(
+        "127.0.0.1:8080", "address to serve on; port 0 takes a free one", metavar="HOST:PORT"
+    )
+    store: str = setting(
+        "", "where windows are kept: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
+    )
+    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    store_timeout_seconds: float = setting(
+        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+    )
+    path_prefix: str = setting("", "serve everything below this path", read=path_prefix)
+    port_file: Path | None = setting(None, "write the port that is served on to this file", read=Path)
+    role: str = setting(
+        "all",
+        "serve: take windows in and answer; compactor: make blocks, delete what is old, compare deploys; all",
+        read=role,
+    )
+    workers: int = setting(
+        1, "processes that serve; 0: one for each usable core", read=whole, metavar="COUNT"
+    )
+
+    write_tokens_file: Path | None = setting(
+        None, "bearer tokens that may send windows, one a line", read=Path
+    )
+    read_tokens_file: Path | None = setting(
+        None, "bearer tokens that may query, one a line; without it anybody may", read=Path
+    )
+    allow_anonymous_writes: bool = setting(
+        default=False, help="let anybody who reaches this address send windows"
+    )
+    read_rules_file: Path | None = setting(
+        None, "who may read which namespaces, a rule a line; without it whoever may query sees all", read=Path
+    )
+    read_proxy_header: str | None = setting(
+        None, "header in which a proxy names who reads, such as X-Forwarded-User", read=header, metavar="NAME"
+    )
+    read_proxy_groups_header: str | None = setting(
+        None, "header in which it names their groups, with commas between", read=header, metavar="NAME"
+    )
+    trusted_proxies: tuple[Network, ...] = setting(
+        (), "addresses and networks whose headers count; may be repeated", read=network, metavar="NETWORK"
+    )
+
+    kubernetes: str = setting(
+        "off",
+        "whose API server vouches for sidecars: off, in-cluster, or the path of a kubeconfig",
+        metavar="WHERE",
+    )
+    kubernetes_audience: str = setting(AUDIENCE, "whom the tokens of sidecars are meant for")
+    kubernetes_namespaces: tuple[str, ...] = setting(
+        (),
+        "ask only for pods of this namespace what they are called; may be repeated; none: of all",
+        read=namespace,
+        metavar="NAMESPACE",
+    )
+    kubernetes_token_seconds: float = setting(
+        300.0, "how long a token that was reviewed is believed before it is again", read=positive
+    )
+    kubernetes_refused_seconds: float = setting(
+        10.0, "how long one that was refused is, without another review", read=seconds
+    )
+    kubernetes_grace_seconds: float = setting(
+        3600.0,
+        "how much longer one is believed while the API server is away, unless it expires",
+        read=seconds,
+    )
+    kubernetes_tokens: int = setting(
+        20_000, "tokens remembered; the least recently used go first", read=whole, metavar="COUNT"
+    )
+    kubernetes_reviews: int = setting(
+        8, "tokens reviewed at once; a thousand may wait for it", read=whole, metavar="COUNT"
+    )
+
+    flush_seconds: float = setting(
+        1.0, "windows wait at most this long for others to be stored with", read=seconds
+    )
+    flush_bytes: int = setting(8 << 20, "or until they are so much text", read=size)
+    max_pending_bytes: int = setting(
+        64 << 20, "text received and not stored yet; beyond it clients are told to wait", read=size
+    )
+    max_body_bytes: int = setting(32 << 20, "largest request, compressed or not", read=size)
+    max_receive_seconds: float = setting(60.0, "how long sending a request may take", read=positive)
+    max_windows: int = setting(1000, "most windows in one request", read=whole, metavar="COUNT")
+    max_stacks: int = setting(100_000, "most different stacks in one window", read=whole, metavar="COUNT")
+    max_depth: int = setting(4096, "most frames of a stack; deeper ones are clipped", read=whole)
+    max_labels: int = setting(32, "most labels of a window", read=whole, metavar="COUNT")
+    max_label_bytes: int = setting(256, "longest value of a label", read=size)
+    max_future_seconds: float = setting(300.0, "how far ahead of this clock a window may end", read=seconds)
+    max_age_days: float = setting(7.0, "how long ago a window may have begun", read=positive)
+    recent_ids: int = setting(
+        200_000, "window ids remembered, to refuse one that comes again with other content", read=whole
+    )
+    decode_threads: int = setting(2, "threads that read what clients send", read=whole, metavar="COUNT")
+
+    retention_raw_days: int = setting(14, "whole days windows are kept one by one", read=whole)
+    retention_hour_days: int = setting(90, "whole days they are kept by the hour", read=whole)
+    retention_day_days: int = setting(400, "whole days they are kept by the day", read=whole)
+    retention_services: tuple[tuple[str, Days], ...] = setting(
+        (),
+        "the same three for one service; may be repeated",
+        read=service_days,
+        metavar="SERVICE=RAW/HOUR/DAY",
+    )
+    retention_bytes: int = setting(
+        0, "bytes that all windows together may take, the oldest go first; 0: any", read=size
+    )
+    retention_interval_seconds: float = setting(
+        3600.0, "time between looks for what is too old", read=positive
+    )
+
+    compact_interval_seconds: float = setting(
+        60.0, "time between looks for segments to make blocks of; 0: never", read=seconds
+    )
+    compact_segments: int = setting(64, "segments of a day that become a block", read=whole, metavar="COUNT")
+    compact_wait_seconds: float = setting(3600.0, "or fewer, once windows are so old", read=seconds)
+    compact_block_rows: int = setting(
+        2_500_000,
+        "most rows of samples of a block that is made of others; one takes 150 bytes of memory",
+        read=whole,
+    )
+    compact_lease_seconds: float = setting(
+        120.0,
+        "a day that a collector compacts is left to it for so long after its last sign of life; 0: never",
+        read=seconds,
+    )
+    compact_gone_seconds: float = setting(
+        600.0, "what a block has is deleted so long after it was made", read=positive
+    )
+    compact_stray_seconds: float = setting(
+        21_600.0,
+        "what a collector that died left half done is deleted after this time, at least 600",
+        read=positive,
+    )
+
+    query_timeout_seconds: float = setting(30.0, "after which a query is given up", read=positive)
+    max_queries: int = setting(4, "queries worked on at once", read=whole, metavar="COUNT")
+    max_waiting_queries: int = setting(
+        32, "queries that may wait for their turn; beyond it clients are told to", read=whole, metavar="COUNT"
+    )
+    query_reads: int = setting(8, "objects read from the store at once", read=whole, metavar="COUNT")
+    query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", read=size)
+    answer_cache_bytes: int = setting(32 << 20, "memory for finished answers; 0: none are kept", read=size)
+    cache_dir: Path | None = setting(
+        None, "a directory on a local disk in which queries keep copies of what they read", read=Path
+    )
+    cache_disk_bytes: int = setting(
+        1 << 30, "what these copies may take, those of all collectors with this directory together", read=size
+    )
+    max_range_days: float = setting(400.0, "longest range of a query", read=positive)
+    default_nodes: int = setting(
+        50_000, "flame graph nodes of an answer that does not ask for a number", read=whole, metavar="COUNT"
+    )
+    max_nodes: int = setting(
+        1_000_000, "most flame graph nodes of any answer, also with nodes=all", read=whole, metavar="COUNT"
+    )
+    max_points: int = setting(
+        5_000, "most steps of a timeline, or columns of a heatmap", read=whole, metavar="COUNT"
+    )
+    max_rows: int = setting(
+        100_000,
+        "most rows of functions, of services, or of a heatmap",
+        read=whole,
+        metavar="COUNT",
+    )
+    max_cells: int = setting(100_000, "most cells of a heatmap", read=whole, metavar="COUNT")
+    max_export_frames: int = setting(
+        10_000_000, "most frames of all stacks of an export together", read=whole, metavar="COUNT"
+    )
+
+    captures: bool = setting(default=True, help="let people ask for captures, and sidecars for orders")
+    capture_tokens_file: Path | None = setting(
+        None, "bearer tokens that may start and end captures, one a line; they may query too", read=Path
+    )
+    capture_max_pods: int = setting(5, "most pods of one capture", read=whole, metavar="COUNT")
+    capture_max_seconds: float = setting(600.0, "how long a capture may sample", read=positive)
+    capture_max_rate: int = setting(1000, "most samples a second of a capture", read=whole)
+    capture_max_running: int = setting(10, "captures that may go on at once", read=whole, metavar="COUNT")
+    capture_wait_seconds: float = setting(60.0, "how long a capture waits for sidecars", read=positive)
+    capture_lost_seconds: float = setting(
+        60.0, "a sidecar not heard of for so long has lost its part of a capture", read=positive
+    )
+    capture_hold_seconds: float = setting(
+        25.0, "how long a sidecar that asks for orders may be kept waiting", read=positive
+    )
+    capture_max_polls: int = setting(
+        20_000, "sidecars kept waiting at once; beyond it they are told to come later", read=whole
+    )
+    capture_look_seconds: float = setting(
+        3.0, "time between looks for captures that were started at other collectors", read=positive
+    )
+    capture_recording_bytes: int = setting(
+        8 << 20, "largest recording in the order of time of one process, compressed", read=size
+    )
+    capture_recording_text_bytes: int = setting(64 << 20, "and as text", read=size)
+    capture_speedscope_frames: int = setting(
+        4_000_000, "most frames in a recording's samples drawn by speedscope", read=whole, metavar="COUNT"
+    )
+    capture_retention_days: float = setting(
+        7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
+    )
+
+    discovery: bool = setting(
+        default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
+    )
+    discovery_namespaces: tuple[str, ...] = setting(
+        (), "watch only this namespace; may be repeated", read=namespace, metavar="NAMESPACE"
+    )
+    discovery_max_pods: int = setting(
+        50_000, "most pods that are kept; those beyond it are counted", read=whole, metavar="COUNT"
+    )
+    discovery_silent_seconds: float = setting(
+        180.0, "a sidecar that runs and was not heard of for so long is silent", read=positive
+    )
+    discovery_share_seconds: float = setting(
+        5.0, "the collector that watches tells the others at most so often", read=positive
+    )
+    discovery_lease_seconds: float = setting(
+        30.0, "another takes the watch over when it has not been heard of for so long", read=positive
+    )
+    discovery_rollouts: int = setting(
+        5000, "rollouts that are kept, the latest of all workloads", read=whole, metavar="COUNT"
+    )
+    attach_image: str = setting(
+        "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
+    )
+    attach_namespaces: tuple[str, ...] = setting(
+        (),
+        "namespaces in which they may be attached; may be repeated, and * means all",
+        read=namespace_or_all,
+        metavar="NAMESPACE",
+    )
+    attach_collector: str = setting(
+        "", "the address at which attached sidecars find this collector", metavar="URL"
+    )
+    attach_wait_seconds: float = setting(
+        120.0, "how long a capture waits for sidecars it attached", read=positive
+    )
+
+    links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
+    link_days: int = setting(400, "whole days a link is kept after it was last made; 0: for ever", read=whole)
+    max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
+
+    max_worker_deaths: int = setting(
+        5,
+        "workers that may die within worker_deaths_seconds; one more ends the collector",
+        read=whole,
+        metavar="COUNT",
+    )
+    worker_deaths_seconds: float = setting(60.0, "time in which deaths of workers are counted", read=positive)
+    engine: EngineUrl | None = setting(
+        None,
+        "ClickHouse that adds up for queries, from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
+        read=engine_url,
+        secret=True,
+        metavar="URL",
+    )
+    engine_password_file: Path | None = setting(None, "the password of the user of --engine", read=Path)
+    engine_timeout_seconds: float = setting(
+        15.0, "how long it may take for one side of a query", read=positive
+    )
+    engine_fallback: bool = setting(
+        default=True, help="add up in the collector what it did not; without, such a query fails"
+    )
+
+    shutdown_seconds: float = setting(
+        30.0, "how long requests in progress may take when the collector stops", read=seconds
+    )
+    log_json: bool = setting(default=False, help="write logs as JSON lines")
+    log_level: str = setting("info", "debug, info, warning or error", read=level)
+
+    def __post_init__(self) -> None:
+        self.check_deploys()
+        self.check_verdicts()
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        for name, most in _AT_MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most:g}")
+        if self.max_body_bytes < 1 or self.max_pending_bytes < self.max_body_bytes:
+            raise BadSetting(
+                "max_pending_bytes is below max_body_bytes",
+                hint="One largest request must fit: raise the first or lower the second.",
+            )
+        for name, days in (("", self.retention_days), *self.retention_services):
+            self._check_days(name, days)
+        if self.compact_gone_seconds < 2 * self.query_timeout_seconds:
+            raise BadSetting(
+                "compact_gone_seconds is below twice query_timeout_seconds",
+                hint="Queries would lose what they are reading: raise the first or lower the second.",
+            )
+        if self.compact_stray_seconds < MIN_STRAY_SECONDS:
+            raise BadSetting(
+                f"compact_stray_seconds is below {MIN_STRAY_SECONDS:g}",
+                hint="A block that a slow collector is about to commit would be deleted.",
+            )
+        if self.role == "compactor" and self.workers != 1:
+            raise BadSetting(
+                "a compactor is one process",
+                hint="Leave out --workers; start several compactors to share the days out.",
+            )
+        if self.engine is not None and not self.store.startswith("s3://"):
+            raise BadSetting(
+                "engine is given, and store is not in S3",
+                hint="ClickHouse reads the objects itself: use --store s3://bucket/prefix, or no --engine.",
+            )
+        if self.engine_password_file is not None and (self.engine is None or self.engine.password):
+            raise BadSetting(
+                "engine_password_file is given "
+                + ("without engine" if self.engine is None else "and engine has a password"),
+                hint="Give --engine without a password, and the file beside it.",
+            )
+        if self.cache_dir is not None and _is_below(self.cache_dir, self.store):
+            raise BadSetting(
+                "cache_dir is in the store", hint="Choose a directory that is not below that of --store."
+            )
+        if self.read_proxy_groups_header is not None and self.read_proxy_header is None:
+            raise BadSetting(
+                "read_proxy_groups_header is given without read_proxy_header",
+                hint="Name the header with the user too: groups alone are nobody.",
+            )
+        if (self.read_proxy_header is None) is not (not self.trusted_proxies):
+            raise BadSetting(
+                "read_proxy_header and trusted_proxies go together",
+                hint="A header counts only from proxies that are named: give both, or neither.",
+            )
+        if len(self.discovery_namespaces) > MOST_NAMESPACES:
+            raise BadSetting(
+                f"discovery_namespaces has more than {MOST_NAMESPACES} names",
+                hint="Each takes six watches: give none, and a ClusterRole, to watch all namespaces at once.",
+            )
+        if self.attach_image:
+            self._check_attach()
+        if self.write_tokens_file is None and not (
+            self.in_cluster
+            or self.allow_anonymous_writes
+            or is_loopback(self.address[0])
+            or self.role == "compactor"
+        ):
+            raise BadSetting(
+                f"anybody who reaches {self.address[0]} could write profiles",
+                hint="Give --write-tokens-file or --kubernetes, or listen on 127.0.0.1, or "
+                "--allow-anonymous-writes.",
+            )
+
+    def _check_attach(self) -> None:
+        if self.kubernetes == "off":
+            raise BadSetting("attach_image is given, and kubernetes is off", hint="Give --kubernetes too.")
+        if not self.attach_namespaces:
+            raise BadSetting(
+                "attach_image is given without attach_namespaces",
+                hint="Name the namespaces in which captures may attach sidecars, or give '*' for all.",
+            )
+        if not self.attach_collector.startswith(("http://", "https://")):
+            raise BadSetting(
+                "attach_image is given without attach_collector",
+                hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
+            )
+
+    def _check_days(self, service: str, days: Days) -> None:
+        of = f" of {service}" if service else ""
+        if not days.window <= days.hour <= days.day:
+            raise BadSetting(
+                f"retention{of} is {days.window}/{days.hour}/{days.day} days",
+                hint="Days of windows, of hours and of days: each must be at least the one before it.",
+            )
+        if days.day > _CENTURY_DAYS:
+            raise ValueError(f"retention{of} must be at most {_CENTURY_DAYS} days")
+        if self.max_age_days > days.window:
+            raise BadSetting(
+                f"max_age_days is above retention_raw_days{of}",
+                hint="Windows would be acknowledged and deleted: lower the first or raise the second.",
+            )
+
+    @property
+    def retention_days(self) -> Days:
+        """How long windows of services are kept that have no days of their own."""
+        return Days(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether a cluster vouches for sidecars."""
+        return self.kubernetes not in ("", "off")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """`listen` as host and port."""
+        return address(self.listen)
+
+
+def _is_below(path: Path, store: str) -> bool:
+    return "://" not in store and path.absolute().is_relative_to(Path(store).absolute())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server listening there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

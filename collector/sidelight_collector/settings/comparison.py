@@ -1,0 +1,71 @@
+"""What can be set about verdicts; part of a collector's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sidelight.settings import BadSetting, positive, setting, whole
+from sidelight_collector.settings.deploys import DeploySettings, http_url
+
+STEP: Final = "{step}"
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSettings(DeploySettings):
+    """The settings of verdicts; `Settings` of the collector has them among its own."""
+
+    max_verdict_rows: int = setting(
+        5_000_000,
+        "most rows of stacks that a comparison reads window by window; beyond them it reads hours",
+        read=whole,
+        metavar="COUNT",
+    )
+    max_verdict_tests: int = setting(
+        10_000,
+        "most functions, and most flame graph nodes, that a comparison tests for changes",
+        read=whole,
+        metavar="COUNT",
+    )
+    prometheus_url: str | None = setting(
+        None,
+        "a Prometheus that tells how many requests services serve: comparisons are per request then",
+        read=http_url,
+        secret=True,
+        metavar="URL",
+    )
+    prometheus_requests: str = setting(
+        "",
+        "the PromQL query for the requests of a service in {step}; {service}, {version} and {namespace} "
+        "stand for a side's own; with sum by (pod) it tells which pod served how many",
+        metavar="PROMQL",
+    )
+    prometheus_token_file: Path | None = setting(
+        None, "the bearer token for the Prometheus of --prometheus-url", read=Path
+    )
+    prometheus_timeout_seconds: float = setting(
+        5.0, "how long it may take to answer for one side", read=positive
+    )
+
+    def check_verdicts(self) -> None:
+        """Raises for settings that cannot be."""
+        for name in ("max_verdict_rows", "max_verdict_tests"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if (self.prometheus_url is None) is not (not self.prometheus_requests):
+            raise BadSetting(
+                "prometheus_url and prometheus_requests go together",
+                hint="Give the server, and the query that tells the requests of a service in {step}.",
+            )
+        if self.prometheus_requests and STEP not in self.prometheus_requests:
+            raise BadSetting(
+                "prometheus_requests has no {step}",
+                hint='It stands for the length of a block: sum(increase(http_requests_total{app="{service}", '
+                'version="{version}"}[{step}])).',
+            )
+        if self.prometheus_token_file is not None and self.prometheus_url is None:
+            raise BadSetting(
+                "prometheus_token_file is given without prometheus_url",
+                hint="Give --prometheus-url, and the file beside it.",
+            )

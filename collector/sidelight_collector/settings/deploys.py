@@ -1,0 +1,150 @@
+"""What can be set about deploys and who is told of them; part of a collector's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from sidelight.settings import BadSetting, positive, seconds, setting, whole
+from sidelight_model.gates import BadCondition, parse
+
+MOST_DAYS: Final = 36_525
+DAY_SECONDS: Final = 86_400.0
+MOST_LAST_DAYS: Final = 14
+MOST_ALERTMANAGERS: Final = 10
+MOST_DETECT_PERCENT: Final = 1000.0
+MOST_RESEND_SECONDS: Final = 3600.0
+
+
+def condition(text: str) -> str:
+    """A condition such as cpu>+5%, as it was given."""
+    try:
+        parse(text)
+    except BadCondition as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+    return text
+
+
+def http_url(text: str) -> str:
+    """The URL of a server. It may hold a password, so no error repeats it."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if not fine or parts.fragment or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("this is no URL such as https://HOST/PATH")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class DeploySettings:
+    """The settings of deploys; `Settings` of the collector has them among its own."""
+
+    deploys: bool = setting(default=True, help="compare each new version of a service with the one before")
+    deploy_fail_on: tuple[str, ...] = setting(
+        ("cpu>+5%",),
+        "a deploy for which this holds is regressed; may be repeated",
+        read=condition,
+        metavar="CONDITION",
+    )
+    deploy_detect_percent: float = setting(
+        5.0, "the smallest change one wants to see; a look that could not see it says so", read=positive
+    )
+    deploy_first_look_seconds: float = setting(
+        600.0,
+        "a new version is compared when it has been seen for so long, then each time that doubled",
+        read=positive,
+    )
+    deploy_last_look_seconds: float = setting(
+        DAY_SECONDS, "and for the last time after so long, at most 14 days", read=positive
+    )
+    deploy_warmup_seconds: float = setting(
+        60.0, "the beginning of a version that is left out: imports and first requests", read=seconds
+    )
+    deploy_gone_seconds: float = setting(
+        900.0,
+        "a version not seen for so long while its service is has gone; above any sidecar's interval",
+        read=positive,
+    )
+    deploy_arrivals_per_day: int = setting(
+        4,
+        "how often in a day a version that comes and goes is compared anew",
+        read=whole,
+        metavar="COUNT",
+    )
+    deploy_interval_seconds: float = setting(60.0, "time between looks for new versions", read=positive)
+    deploy_looks_per_minute: int = setting(
+        12, "comparisons of deploys that one minute may have", read=whole, metavar="COUNT"
+    )
+    deploy_cpu_percent: float = setting(
+        20.0, "of one core that they may take, on average of a minute", read=positive
+    )
+    deploy_retention_days: float = setting(90.0, "days deploys are kept", read=positive)
+    deploy_webhook_url: str = setting(
+        "",
+        "who is told of a regressed deploy, and when it no longer is, in JSON",
+        read=http_url,
+        secret=True,
+        metavar="URL",
+    )
+    deploy_webhook_secret_file: Path | None = setting(
+        None, "a secret that what is sent there is signed with", read=Path
+    )
+    alertmanager_url: tuple[str, ...] = setting(
+        (),
+        "an Alertmanager that is told the same; may be repeated: all members of a cluster",
+        read=http_url,
+        secret=True,
+        metavar="URL",
+    )
+    alertmanager_resend_seconds: float = setting(
+        60.0, "an alert goes to Alertmanager again so often; it ends after four times this", read=positive
+    )
+    deploy_alert_retry_seconds: float = setting(
+        21_600.0, "a receiver that is away is tried for so long, less and less often", read=positive
+    )
+    public_url: str = setting(
+        "",
+        "where people reach these pages, with the path prefix: links in alerts begin with it",
+        read=http_url,
+        metavar="URL",
+    )
+
+    def check_deploys(self) -> None:
+        """Raises ValueError or BadSetting for what does not go together."""
+        if self.deploy_looks_per_minute < 1:
+            raise ValueError("deploy_looks_per_minute must be at least 1")
+        if self.deploy_arrivals_per_day < 1:
+            raise ValueError("deploy_arrivals_per_day must be at least 1")
+        if self.deploy_retention_days > MOST_DAYS:
+            raise ValueError(f"deploy_retention_days must be at most {MOST_DAYS}")
+        if self.deploy_last_look_seconds > MOST_LAST_DAYS * DAY_SECONDS:
+            raise ValueError(f"deploy_last_look_seconds must be at most {MOST_LAST_DAYS * DAY_SECONDS:g}")
+        if self.deploy_detect_percent > MOST_DETECT_PERCENT:
+            raise ValueError(f"deploy_detect_percent must be at most {MOST_DETECT_PERCENT:g}")
+        if self.deploy_cpu_percent > 100:
+            raise ValueError("deploy_cpu_percent must be at most 100")
+        if self.deploy_first_look_seconds > self.deploy_last_look_seconds:
+            raise BadSetting(
+                "deploy_first_look_seconds is above deploy_last_look_seconds",
+                hint="Lower the first or raise the second; equal, there is one look.",
+            )
+        if self.alertmanager_resend_seconds > MOST_RESEND_SECONDS:
+            raise ValueError(f"alertmanager_resend_seconds must be at most {MOST_RESEND_SECONDS:g}")
+        if len(self.alertmanager_url) > MOST_ALERTMANAGERS:
+            raise ValueError(f"alertmanager_url must be given at most {MOST_ALERTMANAGERS} times")
+        if self.deploy_webhook_secret_file is not None and not self.deploy_webhook_url:
+            raise BadSetting(
+                "deploy_webhook_secret_file is given without deploy_webhook_url",
+                hint="Give the URL too, or leave out the file.",
+            )
+        if not self.deploys and (self.deploy_webhook_url or self.alertmanager_url):
+            raise BadSetting(
+                "who is told of deploys is given with --no-deploys",
+                hint="Leave out --no-deploys, or --deploy-webhook-url and --alertmanager-url.",
+            )
+        if self.deploys and not self.deploy_fail_on:
+            raise BadSetting("deploy_fail_on is empty", hint="Give a condition, or --no-deploys.")

@@ -1,0 +1,109 @@
+"""A window with its stacks named by hash: made once, when it arrives."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import xxhash
+
+from sidelight_model.counts import Counts
+from sidelight_model.errors import LimitExceeded
+from sidelight_model.folded import Stack
+from sidelight_model.window import Window, clipped, encode
+
+MAX_THREAD_TIME_NS: Final = 10**17
+"""Three years, or an hour of 27,000 busy threads."""
+MAX_SAMPLES: Final = 10**12
+"""As many at 10 kHz."""
+_MAX_INT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The stacks of a window that were counted, named, in ascending order of hash and then of text.
+
+    `samples` are all of them, `clipped` those whose stack was clipped. A count beyond 2^63-1 stands as that:
+    its window is refused anyway.
+    """
+
+    hashes: array[int]
+    idle: array[int]
+    running: array[int]
+    gil: array[int]
+    stacks: Sequence[Stack]
+    samples: int
+    clipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class HashedWindow:
+    """One window, its columns aligned and in ascending order of hash; `window` has no stacks of its own.
+
+    `digest` is the XXH3 64-bit hash of the window's header line in its canonical form (as `encode` writes it)
+    followed by the columns hashes, idle, running and gil as little-endian 64-bit integers: equal for equal
+    windows, whatever the order of their stacks was on the way.
+    """
+
+    window: Window
+    digest: int
+    hashes: array[int]
+    idle: array[int]
+    running: array[int]
+    gil: array[int]
+    stacks: Sequence[Stack]
+
+
+def stack_hash(stack: str) -> int:
+    """The name of a stack in the store: XXH3 64-bit, seed 0, of its folded text."""
+    return xxhash.xxh3_64_intdigest(stack.encode())
+
+
+def columns(counts: Mapping[Stack, Counts]) -> Columns:
+    """Name stacks, and leave out those counted zero times."""
+    by_hash = sorted((stack_hash(stack), stack) for stack, count in counts.items() if any(count))
+    stacks = [stack for _, stack in by_hash]
+    rows = [counts[stack] for stack in stacks]
+    samples = sum(map(sum, rows))
+    if samples > _MAX_INT:
+        rows = [Counts(*(min(count, _MAX_INT) for count in row)) for row in rows]
+    return Columns(
+        array("Q", [h for h, _ in by_hash]),
+        array("q", [row[0] for row in rows]),
+        array("q", [row[1] for row in rows]),
+        array("q", [row[2] for row in rows]),
+        stacks,
+        samples,
+        clipped(counts),
+    )
+
+
+def hashed(window: Window) -> HashedWindow:
+    """A window with its stacks named. Raises LimitExceeded as `named` does."""
+    return named(replace(window, counts={}), columns(window.counts))
+
+
+def named(window: Window, found: Columns) -> HashedWindow:
+    """A window without stacks, and its stacks.
+
+    Raises LimitExceeded for more samples, or more time, than a process can give in a window: sums of sums
+    must fit 63 bits.
+    """
+    if found.samples > MAX_SAMPLES:
+        raise LimitExceeded(
+            f"window {window.id} claims {found.samples} samples, more than {MAX_SAMPLES:.0e}",
+            hint="Counts are samples, not nanoseconds.",
+        )
+    if found.samples * window.period_ns > MAX_THREAD_TIME_NS:
+        raise LimitExceeded(
+            f"window {window.id} claims more than {MAX_THREAD_TIME_NS:.0e} ns of thread time",
+            hint="Samples times period is the time that threads spent in the window: check `period_ns`.",
+        )
+    digest = xxhash.xxh3_64(encode([window]))
+    for column in (found.hashes, found.idle, found.running, found.gil):
+        digest.update(column)
+    return HashedWindow(
+        window, digest.intdigest(), found.hashes, found.idle, found.running, found.gil, found.stacks
+    )

@@ -1,0 +1,66 @@
+"""An object store that counts what goes through it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.objects import (
+    ObjectChanged,
+    ObjectEntry,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+)
+
+
+class CountedStore:
+    """Another store, its operations timed and its failures counted; answers such as "missing" are none."""
+
+    def __init__(self, store: ObjectStore, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+
+    @property
+    def kind(self) -> str:
+        return self._store.kind
+
+    @property
+    def where(self) -> str:
+        return self._store.where
+
+    def get(self, key: str) -> bytes:
+        with self._counted("get"):
+            return self._store.get(key)
+
+    def get_with_etag(self, key: str) -> tuple[bytes, str]:
+        with self._counted("get"):
+            return self._store.get_with_etag(key)
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        with self._counted("put"):
+            return self._store.put(key, content, if_absent=if_absent, if_match=if_match)
+
+    def delete(self, key: str) -> None:
+        with self._counted("delete"):
+            self._store.delete(key)
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
+        with self._counted("list"):
+            yield from self._store.list(prefix, start_after)
+
+    @contextmanager
+    def _counted(self, operation: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        except (ObjectMissing, ObjectExists, ObjectChanged):
+            raise
+        except StoreError:
+            self._metrics.store_errors.labels(operation).inc()
+            raise
+        finally:
+            self._metrics.store_seconds.labels(operation).observe(time.perf_counter() - start)

@@ -1,0 +1,58 @@
+"""A store without conditional writes, made to look as if it had them: right as long as one process writes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from sidelight_collector.storage.objects import (
+    ObjectChanged,
+    ObjectEntry,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    check_condition,
+)
+
+
+class UnconditionalStore:
+    """Looks before it writes, one write with a condition at a time; other processes are not kept out."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+
+    @property
+    def kind(self) -> str:
+        return self._store.kind
+
+    @property
+    def where(self) -> str:
+        return self._store.where
+
+    def get(self, key: str) -> bytes:
+        return self._store.get(key)
+
+    def get_with_etag(self, key: str) -> tuple[bytes, str]:
+        return self._store.get_with_etag(key)
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        check_condition(if_absent=if_absent, if_match=if_match)
+        if not if_absent and if_match is None:
+            return self._store.put(key, content)
+        with self._lock:
+            try:
+                etag = self._store.get_with_etag(key)[1]
+            except ObjectMissing:
+                etag = None
+            if if_absent and etag is not None:
+                raise ObjectExists(key)
+            if if_match is not None and etag != if_match:
+                raise ObjectChanged(key)
+            return self._store.put(key, content)
+
+    def delete(self, key: str) -> None:
+        self._store.delete(key)
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
+        return self._store.list(prefix, start_after)

@@ -1,0 +1,219 @@
+"""An object store in a bucket of S3, or of anything that speaks its protocol.
+
+Credentials, region and (without --s3-endpoint) the endpoint come from the SDK's own chain: environment,
+shared files, web identity, instance role. Encryption at rest is the bucket's own setting.
+Conditional writes use `If-None-Match: *` and `If-Match`.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+
+from sidelight_collector.storage.objects import (
+    ObjectChanged,
+    ObjectEntry,
+    ObjectExists,
+    ObjectMissing,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+    check_condition,
+    check_key,
+)
+
+_CONNECTIONS: Final = 32
+_CONFLICT_ATTEMPTS: Final = 10
+_MISSING: Final = ("NoSuchKey", "404", "NotFound")
+_PRECONDITION: Final = ("PreconditionFailed", "412")
+# Another try helps where two conditional writes met, and where a gateway in front of a file system met a
+# directory that another client's delete was just emptying.
+_CONFLICT: Final = ("ConditionalRequestConflict", "OperationAborted", "ExistingObjectIsDirectory")
+_HINTS: Final = {
+    "NoSuchBucket": "Create the bucket first: the collector never does.",
+    "AccessDenied": "Allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket on this bucket.",
+    "InvalidAccessKeyId": "The key is unknown there: check the credentials and --s3-endpoint.",
+    "SignatureDoesNotMatch": "Check the secret key, and that the clocks agree.",
+    "RequestTimeTooSkewed": "Set this machine's clock.",
+    "PermanentRedirect": "The bucket is in another region: set AWS_DEFAULT_REGION.",
+    "AuthorizationHeaderMalformed": "The bucket is in another region: set AWS_DEFAULT_REGION.",
+}
+
+
+class S3Store:
+    """Keeps objects in one bucket, below a prefix that may be empty."""
+
+    kind = "s3"
+
+    def __init__(self, bucket: str, prefix: str = "", *, endpoint: str | None = None, timeout: float = 20.0):
+        """`timeout` is in seconds, for each of at most three attempts of a request."""
+        self._bucket = bucket
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self._endpoint = endpoint
+        session = boto3.session.Session()
+        with self._explained(""):
+            self._client = session.client(
+                "s3",
+                endpoint_url=endpoint,
+                region_name=session.region_name or "us-east-1",
+                config=Config(
+                    connect_timeout=min(timeout, 5.0),
+                    read_timeout=timeout,
+                    retries={"mode": "standard", "total_max_attempts": 3},
+                    max_pool_connections=_CONNECTIONS,
+                    # Many servers that are not AWS know nothing of the newer trailing checksums.
+                    request_checksum_calculation="when_required",
+                    response_checksum_validation="when_required",
+                    s3={"addressing_style": "path" if endpoint else "auto"},
+                ),
+            )
+
+    @property
+    def where(self) -> str:
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """Where the objects are for who reads them without a collector: what comes before their keys."""
+        return f"{self._client.meta.endpoint_url.rstrip('/')}/{self._bucket}/{self._prefix}"
+
+    def get(self, key: str) -> bytes:
+        return self.get_with_etag(key)[0]
+
+    def get_with_etag(self, key: str) -> tuple[bytes, str]:
+        name = self._name(key)
+        with self._explained(key):
+            answer = self._client.get_object(Bucket=self._bucket, Key=name)
+            return answer["Body"].read(), answer["ETag"]
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        check_condition(if_absent=if_absent, if_match=if_match)
+        name = self._name(key)
+        with self._explained(key, replacing=if_match is not None):
+            for attempt in range(_CONFLICT_ATTEMPTS):
+                try:
+                    return self._put(name, content, if_absent=if_absent, if_match=if_match)
+                except ClientError as error:
+                    if _code(error) not in _CONFLICT or attempt == _CONFLICT_ATTEMPTS - 1:
+                        raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _put(self, name: str, content: bytes, *, if_absent: bool, if_match: str | None) -> str:
+        if if_absent:
+            answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfNoneMatch="*")
+        elif if_match is not None:
+            answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfMatch=if_match)
+        else:
+            answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content)
+        return answer["ETag"]
+
+    def delete(self, key: str) -> None:
+        name = self._name(key)
+        try:
+            with self._explained(key):
+                self._client.delete_object(Bucket=self._bucket, Key=name)
+        except ObjectMissing:
+            return
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket,
+            Prefix=self._prefix + prefix,
+            StartAfter=self._prefix + start_after if start_after else "",
+        )
+        with self._explained(prefix):
+            for page in pages:
+                for found in page.get("Contents", []):
+                    if not found["Key"].endswith("/"):  # what some servers show for a directory
+                        key = found["Key"].removeprefix(self._prefix)
+                        modified = found["LastModified"].timestamp()
+                        yield ObjectEntry(key, found["Size"], modified, found.get("ETag"))
+
+    def expire_segments(self, days: int, *, apply: bool) -> str:
+        """The lifecycle rule, as JSON, by which the bucket deletes segments after so many days.
+
+        It is put if `apply`; the bucket's other rules stay as they are.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lifecycle-mgmt.html
+        """
+        prefix = f"{self._prefix}v1/l0/"
+        rule: dict[str, Any] = {
+            "ID": f"sidelight segments {prefix}"[:255],
+            "Status": "Enabled",
+            "Filter": {"Prefix": prefix},
+            "Expiration": {"Days": days},
+        }
+        if apply:
+            with self._explained(prefix):
+                rules = [*(each for each in self._rules() if each.get("ID") != rule["ID"]), rule]
+                self._client.put_bucket_lifecycle_configuration(
+                    Bucket=self._bucket, LifecycleConfiguration={"Rules": rules}
+                )
+        return json.dumps(rule)
+
+    def _rules(self) -> Sequence[Any]:
+        try:
+            answer = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
+        except ClientError as error:
+            if _code(error) == "NoSuchLifecycleConfiguration":
+                return []
+            raise
+        return answer.get("Rules", [])
+
+    def _name(self, key: str) -> str:
+        return check_key(self._prefix + check_key(key))
+
+    @contextmanager
+    def _explained(self, key: str, *, replacing: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except ClientError as error:
+            raise self._refusal(key, error, replacing=replacing) from error
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            raise StoreRefused(
+                f"no credentials for {self.where}",
+                hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the process a role.",
+            ) from error
+        except (EndpointConnectionError, HTTPClientError, IncompleteReadError) as error:
+            raise StoreUnavailable(
+                f"{self.where} at {self._endpoint or 'its default endpoint'} does not answer: {error}",
+                hint="Check --s3-endpoint, the network and that the service runs.",
+            ) from error
+        except (BotoCoreError, ValueError) as error:
+            raise StoreRefused(
+                f"{self.where} cannot be used: {error}",
+                hint="Check --store, --s3-endpoint and the credentials.",
+            ) from error
+
+    def _refusal(self, key: str, error: ClientError, *, replacing: bool) -> StoreError:
+        code = _code(error)
+        if code in _PRECONDITION:
+            return ObjectChanged(key) if replacing else ObjectExists(key)
+        if code in _MISSING:
+            return ObjectChanged(key) if replacing else ObjectMissing(key)
+        message = (
+            f"{self.where} answered {code}: {error.response['Error'].get('Message') or 'no reason given'}"
+        )
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        hint = _HINTS.get(code, "") or (_HINTS["AccessDenied"] if status == 403 else "")
+        if (status >= 500 and code != "NotImplemented") or code in ("SlowDown", "RequestTimeout", *_CONFLICT):
+            return StoreUnavailable(message, hint="The service has trouble; the collector goes on trying.")
+        return StoreRefused(message, hint=hint or "The service's own log says more.")
+
+
+def _code(error: ClientError) -> str:
+    return error.response["Error"].get("Code", "")

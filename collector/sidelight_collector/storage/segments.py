@@ -1,0 +1,213 @@
+"""Segments: how acknowledged windows lie in the store before anything compacts them.
+
+A segment holds windows that began on one day (UTC, by the time of the event) as three objects under a key
+that says when its first and last window began and is named by its content:
+
+    v1/l0/2026-11-21/1795252800000-1795252859000-0123456789abcdef/{profiles,stacks,samples}.parquet
+
+`samples` is written last and only if absent: it commits the segment, and without it the others do not count.
+The same windows give the same key, so writing them again after a lost answer changes nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from sidelight_collector.stack_hashing import HashedWindow, hashed
+from sidelight_collector.storage.checksum import is_sound, sealed
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectStore
+from sidelight_collector.storage.tables import HOUR_NS, PARTS, SCHEMAS, Part, completed, hashed_tables
+from sidelight_model.window import Window
+
+ROOT: Final = "v1/l0/"
+ROWS_PER_GROUP: Final = 1 << 19
+ZSTD_LEVEL: Final = 3
+
+_LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
+_COMMITTED: Final = re.compile(
+    r"v1/l0/(?P<day>\d{4}-\d\d-\d\d)/(?P<first>\d{13})-(?P<last>\d{13})-(?P<name>[0-9a-f]{16})/samples\.parquet"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentRef:
+    """A committed segment or block: its key prefix ends with `/`, its windows began from min to max (ms).
+
+    `parts` are the tables that it has; a block may have more than a segment, and fewer when it is old. `rows`
+    are those of its samples, of a block; 0 if nobody knows.
+    """
+
+    key_prefix: str
+    min_start_ms: int
+    max_start_ms: int
+    parts: frozenset[Part] = frozenset(PARTS)
+    rows: int = field(default=0, compare=False)
+
+    def key(self, part: Part) -> str:
+        """Where one of its tables lies."""
+        return f"{self.key_prefix}{part}.parquet"
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether no manifest needs to name it."""
+        return self.key_prefix.startswith(ROOT)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its windows are kept one by one."""
+        return self.parts.issuperset(PARTS)
+
+    def hours(self) -> range:
+        """When the hours began (Unix ns) in which its windows may have begun."""
+        return range(self.min_start_ms * 10**6 // HOUR_NS * HOUR_NS, self.max_start_ms * 10**6 + 1, HOUR_NS)
+
+
+def event_day(start_ns: int) -> date:
+    """The day (UTC) a window is filed under: that on which it began."""
+    return datetime.fromtimestamp(start_ns // 10**9, UTC).date()
+
+
+def write_segment(store: ObjectStore, windows: Iterable[Window]) -> SegmentRef:
+    """Make windows of one day durable as one segment; when this returns they may be acknowledged.
+
+    The windows are at least one, began on the same day and have distinct ids (ValueError).
+    """
+    return write_hashed_segment(store, [hashed(window) for window in windows])
+
+
+def write_hashed_segment(store: ObjectStore, windows: Sequence[HashedWindow]) -> SegmentRef:
+    """write_segment for windows already hashed."""
+    ref = segment_ref(windows)
+    tables = hashed_tables(windows)
+    for part in ("profiles", "stacks"):
+        store.put(ref.key(part), parquet(tables.of(part)))
+    # Segments are named by their content: if it exists, an earlier attempt whose answer was lost wrote it.
+    with suppress(ObjectExists):
+        store.put(ref.key("samples"), parquet(tables.samples), if_absent=True)
+    return ref
+
+
+def segment_ref(windows: Sequence[HashedWindow]) -> SegmentRef:
+    """The name of the segment that holds exactly these windows."""
+    days = {event_day(row.window.start_ns) for row in windows}
+    if len(days) != 1:
+        raise ValueError(f"a segment holds windows of one day, not of {len(days)}")
+    starts = [row.window.start_ns // 10**6 for row in windows]
+    name = segment_name((row.window.id, row.digest) for row in windows)
+    prefix = f"{ROOT}{days.pop().isoformat()}/{min(starts):013d}-{max(starts):013d}-{name}/"
+    return SegmentRef(prefix, min(starts), max(starts))
+
+
+def segment_name(windows: Iterable[tuple[str, int]]) -> str:
+    """What a segment of windows with these ids and digests is called, in any order."""
+    content = "".join(sorted(f"{window_id} {digest:016x}\n" for window_id, digest in windows))
+    return xxhash.xxh3_64_hexdigest(content.encode())
+
+
+def parse_segment_key(key: str) -> SegmentRef | None:
+    """The segment that the object under this key commits; None for any other object."""
+    match = _COMMITTED.fullmatch(key)
+    if match is None:
+        return None
+    return SegmentRef(key.removesuffix("samples.parquet"), int(match["first"]), int(match["last"]))
+
+
+def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[SegmentRef]:
+    """Committed segments that may hold a window with from <= start < until (Unix ns), in order of key.
+
+    Where a window is in two of them, the first in this order is the one that counts.
+    """
+    if until_ns <= from_ns:
+        return []
+    found: list[SegmentRef] = []
+    first_key = f"{ROOT}{event_day(max(from_ns, 0)).isoformat()}/"
+    beyond_key = f"{ROOT}{event_day(min(until_ns, _LAST_NS) - 1).isoformat()}0"  # "0" follows "/"
+    for entry in store.list(ROOT, start_after=first_key):
+        if entry.key >= beyond_key:
+            break
+        ref = parse_segment_key(entry.key)
+        if ref and ref.min_start_ms * 10**6 < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns:
+            found.append(ref)
+    return found
+
+
+def days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
+    """The days that have segments, or what is left of some; with another root, whatever lies there by day."""
+    after = ""
+    while entry := next(iter(store.list(root, start_after=after)), None):
+        folder = entry.key[: entry.key.find("/", len(root)) + 1]
+        with suppress(ValueError):
+            yield date.fromisoformat(folder[len(root) : -1])
+        after = f"{folder.removesuffix('/')}0" if folder else entry.key  # "0" follows "/"
+
+
+def read_segment(
+    store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """One table of a segment, or some of its columns.
+
+    Columns that a segment was written without are there, with nothing in them. Raises ObjectMissing when
+    retention was faster, and ObjectDamaged.
+    """
+    # One by one: each group has words of its own, and Arrow cannot read lists of words across several.
+    pieces = list(read_pieces(store, ref, part, columns))
+    return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+
+
+def read_pieces(
+    store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """As read_segment, but in pieces of at most ROWS_PER_GROUP rows; at least one.
+
+    Damage that no checksum tells may be raised after some pieces.
+    """
+    key, names = ref.key(part), SCHEMAS[part].names if columns is None else list(columns)
+    try:
+        file = _file(store.get(key), key)
+    except ObjectDamaged:
+        file = _file(store.get(key), key)  # it may have been damaged on its way
+    try:
+        if file.num_row_groups <= 1:
+            yield _complete(file.read(columns=names, use_threads=False), names, key)
+        else:
+            for at in range(file.num_row_groups):
+                yield _complete(file.read_row_group(at, names, use_threads=False), names, key)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ObjectDamaged(key, str(error)) from error
+
+
+def _file(content: bytes, key: str) -> pq.ParquetFile:
+    if not is_sound(content):
+        raise ObjectDamaged(key, "its checksum is that of other bytes")
+    try:
+        # ParquetFile, not read_table: the same table for half the time, which small segments are mostly.
+        return pq.ParquetFile(pa.BufferReader(content))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ObjectDamaged(key, str(error)) from error
+
+
+def _complete(table: pa.Table, names: list[str], key: str) -> pa.Table:
+    found = completed(table, names)
+    absent = [name for name in names if name not in found.column_names]
+    if absent:
+        raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
+    return found
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as a Parquet file with a checksum, the same bytes for the same table."""
+    sink = io.BytesIO()
+    pq.write_table(
+        table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=ZSTD_LEVEL
+    )
+    return sealed(sink.getvalue())

@@ -1,0 +1,331 @@
+"""The three tables of a segment, and the others of a block: their columns, and how windows become rows.
+
+`profiles` has a row for each window, `samples` a row for each stack of each window, `stacks` a row for each
+distinct stack of a service. A stack is named by `h`, the XXH3 64-bit hash (seed 0, https://xxhash.com) of its
+folded text in UTF-8: content-addressed, so rows of any two segments add up without coordination. Adding up
+needs `samples` alone, which repeats service, version, pod and time for that reason. Frames lie escaped, as in
+folded text: joined by `;` they give the text that `h` is the hash of.
+
+`sums` has what `samples` adds up to over the windows of an hour that have the same service, version and
+other labels than those of a place (pod, node, container) or of their own: a group. `daily` has the same with
+the hours of the day added up. `hours` has what `profiles` adds up to (see sidelight_collector.storage.hourly_rollup):
+its rows tell the number of their group in `sums` and in `daily`. So whoever picks rows of it knows of which
+groups everything was picked, and need not add up those again.
+
+The stored format is described with its history in docs/formats.md.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidelight_collector.arrow_ops import Array, numbered, one
+from sidelight_collector.stack_hashing import HashedWindow, hashed
+from sidelight_model.labels import KNOWN
+from sidelight_model.window import Window
+
+Part = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
+
+PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
+"""Those that every segment has."""
+ADDED_UP: Final[tuple[Part, ...]] = ("hours", "sums", "daily")
+"""Those that only blocks have, with what the others add up to."""
+
+MAX_INT: Final = 2**63 - 1
+STATES: Final = ("idle", "running", "gil")
+HOUR_NS: Final = 3_600 * 10**9
+DAY_NS: Final = 24 * HOUR_NS
+
+_WORD: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
+
+_PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
+    "wid": pa.string(),
+    "digest": pa.uint64(),
+    "service": _WORD,
+    "version": _WORD,
+    "namespace": _WORD,
+    "pod": _WORD,
+    "container": _WORD,
+    "node": _WORD,
+    "process": _WORD,
+    "thread": _WORD,
+    "capture": _WORD,
+    "labels": pa.map_(pa.string(), pa.string()),
+    "ts": pa.int64(),
+    "duration_ns": pa.int64(),
+    "period_ns": pa.int64(),
+    "idle": pa.int64(),
+    "running": pa.int64(),
+    "gil": pa.int64(),
+    "attempts": pa.int64(),
+    "failed": pa.int64(),
+    "errors": pa.map_(pa.string(), pa.int64()),
+    "late_ns": pa.int64(),
+    "nominal_ns": pa.int64(),
+    "mode": _WORD,
+    "sampler": _WORD,
+    "python": _WORD,
+    "threads": pa.int64(),
+    "truncated": pa.int64(),
+    "target_cpu_ns": pa.int64(),
+    "sampler_cpu_ns": pa.int64(),
+    "paused_ns": pa.int64(),
+    "missing_states": pa.list_(pa.string()),
+    "pid": pa.int64(),
+    "stops": pa.int64(),
+    "stopped_ns": pa.int64(),
+    "longest_stop_ns": pa.int64(),
+    "other": pa.int64(),
+    "reader": _WORD,
+    "reduced": pa.list_(pa.string()),
+}
+
+_LATER: Final = frozenset(
+    ("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
+)
+"""Columns of profiles that the first segments do not have: nothing of the kind was known of their windows."""
+
+PROFILES: Final = pa.schema(_PROFILE_COLUMNS)
+SAMPLES: Final = pa.schema(
+    [
+        ("service", _WORD),
+        ("version", _WORD),
+        ("pod", _WORD),
+        ("ts", pa.int64()),
+        ("wid", _WORD),
+        ("period_ns", pa.int64()),
+        ("h", pa.uint64()),
+        ("idle", pa.int64()),
+        ("running", pa.int64()),
+        ("gil", pa.int64()),
+    ]
+)
+
+STACKS: Final = pa.schema(
+    [
+        ("service", _WORD),
+        ("h", pa.uint64()),
+        ("depth", pa.int32()),
+        ("frames", pa.list_(_WORD)),
+    ]
+)
+
+GROUPED_BY: Final = ("service", "version", "namespace", "process", "thread", "capture", "hour", "period_ns")
+GROUPED_BY_DAY: Final = tuple(name for name in GROUPED_BY if name != "hour")
+
+SUMS: Final = pa.schema(
+    [
+        *((name, _WORD) for name in GROUPED_BY[:6]),
+        ("hour", pa.int64()),
+        ("period_ns", pa.int64()),
+        ("group", pa.int32()),
+        ("h", pa.uint64()),
+        ("idle", pa.int64()),
+        ("running", pa.int64()),
+        ("gil", pa.int64()),
+    ]
+)
+DAILY: Final = SUMS.remove(SUMS.get_field_index("hour"))
+
+_WORDS: Final = pa.list_(pa.string())
+_HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
+    **{name: _PROFILE_COLUMNS[name] for name in (*KNOWN, "labels")},
+    "hour": pa.int64(),
+    "period_ns": pa.int64(),
+    "group": pa.int32(),
+    "day": pa.int32(),
+    "windows": pa.int64(),
+    "ts": pa.int64(),
+    "end_ns": pa.int64(),
+    "longest_ns": pa.int64(),
+    "idle": pa.int64(),
+    "running": pa.int64(),
+    "gil": pa.int64(),
+    "truncated": pa.float64(),
+    "other": pa.float64(),
+    "processes": pa.int64(),
+    "starts": pa.list_(pa.int64()),
+    "ends": pa.list_(pa.int64()),
+    "duration_ns": pa.float64(),
+    "covered_ns": pa.float64(),
+    "ticking_ns": pa.float64(),
+    "stopped_ns": pa.float64(),
+    "stopping_ns": pa.float64(),
+    "attempts": pa.float64(),
+    "failed": pa.float64(),
+    "target_cpu_ns": pa.float64(),
+    "paused_ns": pa.float64(),
+    "stops": pa.float64(),
+    "longest_stop_ns": pa.int64(),
+    "errors": _PROFILE_COLUMNS["errors"],
+    "mode": _WORD,
+    "sampler": _WORD,
+    "python": _WORD,
+    "reader": _WORD,
+    "missing_states": _WORDS,
+    "reduced": _WORDS,
+}
+HOURS: Final = pa.schema(_HOUR_COLUMNS)
+
+SCHEMAS: Final[dict[Part, pa.Schema]] = {
+    "profiles": PROFILES,
+    "stacks": STACKS,
+    "samples": SAMPLES,
+    "hours": HOURS,
+    "sums": SUMS,
+    "daily": DAILY,
+}
+
+
+def hours(profiles: pa.Table) -> Array:
+    """When the hour began in which each window did, in Unix ns."""
+    hour = pa.scalar(HOUR_NS)
+    return one(pc.multiply(pc.divide(profiles["ts"], hour), hour))
+
+
+def groups(profiles: pa.Table) -> Array:
+    """The number of the group of each window, from 0; needs the columns it is grouped by, and `ts`."""
+    return numbered(profiles.append_column("hour", hours(profiles)).select(list(GROUPED_BY)))
+
+
+def day_groups(profiles: pa.Table) -> Array:
+    """The number of the group of each window if groups are not told apart by hour."""
+    return numbered(profiles.select(list(GROUPED_BY_DAY)))
+
+
+def completed(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """A stored table with those of its columns `names` that came later and that it was written without."""
+    absent = [name for name in names if name in _LATER and name not in table.column_names]
+    if not absent:
+        return table
+    for name in absent:
+        kind = PROFILES.field(name).type
+        nothing = 0 if kind == pa.int64() else [] if pa.types.is_list(kind) else ""
+        table = table.append_column(PROFILES.field(name), pa.array([nothing] * len(table), kind))
+    return table.select([name for name in names if name in table.column_names])
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTables:
+    """The tables of one segment, each in its stored order and exactly of its schema."""
+
+    profiles: pa.Table
+    stacks: pa.Table
+    samples: pa.Table
+
+    def of(self, part: Part) -> pa.Table:
+        """One table by name."""
+        return {"profiles": self.profiles, "stacks": self.stacks, "samples": self.samples}[part]
+
+
+def segment_tables(windows: Iterable[Window]) -> SegmentTables:
+    """The tables of these windows, whose ids must be distinct (ValueError)."""
+    return hashed_tables([hashed(window) for window in windows])
+
+
+def hashed_tables(windows: Iterable[HashedWindow]) -> SegmentTables:
+    """The tables of windows already hashed, whose ids must be distinct (ValueError)."""
+    rows = sorted(windows, key=_storage_order)
+    if len({row.window.id for row in rows}) != len(rows):
+        raise ValueError("a segment holds each window once")
+    return SegmentTables(_profiles(rows), _stacks(rows), _samples(rows))
+
+
+def _storage_order(row: HashedWindow) -> tuple[str, int, str, int, str]:
+    window = row.window
+    labels = window.labels
+    return (labels["service"], window.start_ns // HOUR_NS, labels.get("pod", ""), window.start_ns, window.id)
+
+
+def _profiles(rows: Sequence[HashedWindow]) -> pa.Table:
+    qualities = [row.window.quality for row in rows]
+    columns: dict[str, list[object]] = {
+        "wid": [row.window.id for row in rows],
+        "digest": [row.digest for row in rows],
+        **{name: [row.window.labels.get(name, "") for row in rows] for name in KNOWN},
+        "labels": [[pair for pair in row.window.labels.items() if pair[0] not in KNOWN] for row in rows],
+        "ts": [row.window.start_ns for row in rows],
+        "duration_ns": [row.window.duration_ns for row in rows],
+        "period_ns": [row.window.period_ns for row in rows],
+        "idle": [sum(row.idle) for row in rows],
+        "running": [sum(row.running) for row in rows],
+        "gil": [sum(row.gil) for row in rows],
+        "failed": [min(quality.failed, MAX_INT) for quality in qualities],
+        "errors": [sorted(quality.errors.items()) for quality in qualities],
+        "missing_states": [list(quality.missing_states) for quality in qualities],
+        "reduced": [list(quality.reduced) for quality in qualities],
+    }
+    for name in PROFILES.names:
+        if name not in columns:
+            columns[name] = [getattr(quality, name) for quality in qualities]
+    return pa.table({name: columns[name] for name in PROFILES.names}, schema=PROFILES)
+
+
+def _samples(rows: Sequence[HashedWindow]) -> pa.Table:
+    lengths = [len(row.hashes) for row in rows]
+
+    def word(values: Sequence[str]) -> pa.DictionaryArray[Any, Any]:
+        codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+        indices = _repeat("i", [codes[value] for value in values], lengths)
+        return pa.DictionaryArray.from_arrays(_numbers(pa.int32(), indices), pa.array(codes, pa.string()))
+
+    columns = {
+        "service": word([row.window.labels["service"] for row in rows]),
+        "version": word([row.window.labels.get("version", "") for row in rows]),
+        "pod": word([row.window.labels.get("pod", "") for row in rows]),
+        "ts": _numbers(pa.int64(), _repeat("q", [row.window.start_ns for row in rows], lengths)),
+        "wid": word([row.window.id for row in rows]),
+        "period_ns": _numbers(pa.int64(), _repeat("q", [row.window.period_ns for row in rows], lengths)),
+        "h": _numbers(pa.uint64(), _chain("Q", [row.hashes for row in rows])),
+        "idle": _numbers(pa.int64(), _chain("q", [row.idle for row in rows])),
+        "running": _numbers(pa.int64(), _chain("q", [row.running for row in rows])),
+        "gil": _numbers(pa.int64(), _chain("q", [row.gil for row in rows])),
+    }
+    return pa.table(columns, schema=SAMPLES)
+
+
+def _stacks(rows: Sequence[HashedWindow]) -> pa.Table:
+    by_service: dict[str, dict[int, str]] = {}
+    for row in rows:
+        stacks = by_service.setdefault(row.window.labels["service"], {})
+        stacks.update(zip(row.hashes, row.stacks, strict=True))
+    services: list[str] = []
+    hashes = array("Q")
+    texts: list[str] = []
+    for service, stacks in by_service.items():
+        ordered = sorted(stacks)
+        services += [service] * len(ordered)
+        hashes.extend(ordered)
+        texts += [stacks[h] for h in ordered]
+    split = pc.split_pattern(pa.array(texts, pa.string()), ";")
+    columns = {
+        "service": pa.array(services, _WORD),
+        "h": _numbers(pa.uint64(), hashes),
+        "depth": pc.list_value_length(split),
+        "frames": pa.ListArray.from_arrays(split.offsets, split.values.dictionary_encode()),
+    }
+    return pa.table(columns, schema=STACKS)
+
+
+def _repeat(code: str, values: Sequence[int], lengths: Sequence[int]) -> array[int]:
+    repeated = array(code)
+    for value, length in zip(values, lengths, strict=True):
+        repeated.extend(array(code, [value]) * length)
+    return repeated
+
+
+def _chain(code: str, parts: Iterable[array[int]]) -> array[int]:
+    chained = array(code)
+    for part in parts:
+        chained.extend(part)
+    return chained
+
+
+def _numbers(kind: pa.DataType, numbers: array[int]) -> pa.Array[Any]:
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])

@@ -1,0 +1,277 @@
+"""`sidelight store`: what is kept of a store and for how long, for the hand of whoever runs it.
+
+It speaks to the store itself, with the collector's variables (SIDELIGHT_STORE and so on) and credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, cast
+
+from sidelight.settings import BadSetting, joined, parse, positive, setting, variable, whole
+from sidelight_collector.answers.catalog import Services, services
+from sidelight_collector.main import retention_policy
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.settings.collector import DAY_SECONDS, Settings
+from sidelight_collector.storage.backends.open_store import open_store
+from sidelight_collector.storage.lifecycle.retention import Change, Level, level_of, plan
+from sidelight_collector.storage.objects import ObjectStore, StoreRefused
+from sidelight_collector.storage.pins import Pin, add_pin, read_pins, remove_pin
+from sidelight_collector.times import SECOND_NS, parse_time, rfc3339
+from sidelight_model.selectors import Matcher, Op, Selector
+
+if TYPE_CHECKING:
+    from sidelight_collector.storage.backends.s3 import S3Store
+
+KEPT: Final = {
+    Level.WINDOW: "windows",
+    Level.HOUR: "hours",
+    Level.DAY: "days",
+    Level.NOTHING: "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Which store."""
+
+    store: str = setting("", "the store: a directory, or s3://bucket/prefix", required=True, metavar="STORE")
+    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    store_timeout_seconds: float = setting(
+        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+    )
+
+    def open(self, *, read_only: bool = False) -> ObjectStore:
+        """The store. Raises StoreError, with `read_only` also for a directory that is not there."""
+        return open_store(
+            self.store,
+            s3_endpoint=self.s3_endpoint,
+            timeout_seconds=self.store_timeout_seconds,
+            read_only=read_only,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PinSettings(StoreSettings):
+    """What a pin holds."""
+
+    name: str = setting(
+        "", "its name: small letters, digits, '.', '_' and '-'", required=True, positional=True
+    )
+    from_: str = setting("", "hold windows that began from here", metavar="TIME")
+    until: str = setting("now", "until here, and all others of these days", metavar="TIME")
+    service: str = setting("", "of this service alone")
+    capture: str = setting("", "the windows of this capture, in place of --from and --until", metavar="ID")
+    reason: str = setting("", "why, for whoever finds it", metavar="TEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class UnpinSettings(StoreSettings):
+    """Which pin."""
+
+    name: str = setting("", "the pin's name", required=True, positional=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleSettings(StoreSettings):
+    """A net below retention."""
+
+    days: int = setting(30, "whole days after which the bucket deletes segments that were left", read=whole)
+    apply: bool = setting(default=False, help="put the rule; without it, it is only shown")
+
+    def __post_init__(self) -> None:
+        if self.days < 1:
+            raise ValueError("days must be at least 1")
+
+
+def run(argv: list[str]) -> int:
+    """Do one thing to a store; 0 then, 2 for an action that there is not. Raises SidelightError."""
+    action, *rest = argv or ["--help"]
+    if action in ("-h", "--help"):
+        print(usage())
+        return 0 if argv else 2
+    if action not in ACTIONS:
+        print(f"error: there is no action {action!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    ACTIONS[action][0](rest)
+    return 0
+
+
+def usage() -> str:
+    """What there is to do."""
+    lines = [f"  {name:<10} {summary}" for name, (_, summary) in ACTIONS.items()]
+    return "\n".join(
+        [
+            "usage: sidelight store ACTION --store STORE [OPTIONS]",
+            "",
+            *lines,
+            "",
+            "sidelight store ACTION --help explains its options.",
+        ]
+    )
+
+
+def rotation(argv: list[str]) -> None:
+    """Print what a collector with these settings would delete now, and why."""
+    description = (
+        "Show what would go now for its age or its size, and change nothing. It takes all options of a"
+        " collector: give it those of yours."
+    )
+    settings = parse(Settings, "store rotation", description, argv, os.environ)
+    store = open_store(
+        settings.store,
+        s3_endpoint=settings.s3_endpoint,
+        timeout_seconds=settings.store_timeout_seconds,
+        read_only=True,
+    )
+    now = datetime.now(UTC)
+    found = plan(store, retention_policy(settings), now)
+    keys = [key for group in found.keys for key in group]
+    lines = [_row(change) for change in found.changes]
+    days: dict[str, int] = {}
+    for key in keys:
+        day = key.split("/")[2][:10]
+        days[day] = days.get(day, 0) + 1
+    lines += [(day, "all", "nothing", f"{count} objects", "age or size") for day, count in days.items()]
+    if not lines:
+        print("nothing would go")
+        return
+    _table(("day", "services", "is kept", "goes", "because of its"), sorted(lines))
+    goes = sum(change.bytes for change in found.changes)
+    print(f"{goes} bytes of {len(found.changes)} blocks, and {len(keys)} objects of days that are over")
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    left = ", ".join(
+        f"{KEPT[level]} of {' '.join(names)}" if len(change.to) > 1 else KEPT[level]
+        for level, names in sorted(change.to.items())
+    )
+    kept = f"{KEPT[level_of(change.block)]} -> {left}"
+    goes = f"{change.bytes} bytes"
+    return change.day.isoformat(), " ".join(change.block.services), kept, goes, change.why
+
+
+def pin(argv: list[str]) -> None:
+    """Keep everything of some days as it is."""
+    description = "Keep all windows of the days of a range as they are, until the pin is taken away."
+    settings = parse(PinSettings, "store pin", description, joined(argv), _which_store())
+    if bool(settings.capture) == bool(settings.from_):
+        raise BadSetting(
+            "a pin needs --from or --capture, and not both",
+            hint="--from -2d, --from 2026-11-21T00:00:00Z, or --capture ID.",
+        )
+    store, now_ns = settings.open(), time.time_ns()
+    if settings.capture:
+        made = _of_capture(store, settings, now_ns)
+    else:
+        start = parse_time(settings.from_, parameter="from", now_ns=now_ns)
+        until = parse_time(settings.until, parameter="until", now_ns=now_ns)
+        if until <= start:
+            raise BadSetting("--until is not after --from", hint="A pin holds from <= start < until.")
+        made = _pin(settings, start, until, settings.service, now_ns)
+    add_pin(store, made)
+    print(_told(made))
+
+
+def unpin(argv: list[str]) -> None:
+    """Take a pin away."""
+    description = "Take a pin away: what it held goes when it is old enough."
+    settings = parse(UnpinSettings, "store unpin", description, argv, _which_store())
+    remove_pin(settings.open(), settings.name)
+    print(f"{settings.name} is taken away")
+
+
+def pins(argv: list[str]) -> None:
+    """Print all pins."""
+    settings = parse(StoreSettings, "store pins", "List what is kept whatever its age.", argv, _which_store())
+    found = read_pins(settings.open(read_only=True))
+    print("\n".join(map(_told, found)) if found else "there are no pins")
+
+
+def lifecycle(argv: list[str]) -> None:
+    """Show or put the rule by which the bucket itself deletes segments that nobody did."""
+    description = (
+        "A net below retention: a rule by which the bucket itself deletes segments (v1/l0/) that are older"
+        " than any collector leaves them. It is put only with --apply; other rules of the bucket stay."
+    )
+    settings = parse(LifecycleSettings, "store lifecycle", description, argv, _which_store())
+    store = settings.open()
+    if store.kind != "s3":
+        raise StoreRefused(
+            f"{store.where} is not a bucket",
+            hint="Lifecycle rules are S3's: give --store s3://bucket/prefix.",
+        )
+    print(cast("S3Store", store).expire_segments(settings.days, apply=settings.apply))
+    if not settings.apply:
+        print("shown only: --apply puts it")
+
+
+def _which_store() -> dict[str, str]:
+    """Of the collector's variables those that say where its store is; the others mean something else here."""
+    names = map(variable, fields(StoreSettings))
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _of_capture(store: ObjectStore, settings: PinSettings, now_ns: int) -> Pin:
+    """A pin of the time in which a capture has windows."""
+    wanted = {"capture": settings.capture, "service": settings.service}
+    matchers = [Matcher(name, Op.EQUAL, value) for name, value in wanted.items() if value]
+    ever = Question(Selector(tuple(matchers)), 0, now_ns + round(DAY_SECONDS * SECOND_NS))
+
+    def ask() -> Services:
+        with closing(QueryEngine(store, QueryLimits(timeout_seconds=600))) as engine:
+            return asyncio.run(engine.ask(lambda reading: services(reading, ever)))
+
+    found = ask()["services"]
+    if not found:
+        raise StoreRefused(
+            f"no window of the capture {settings.capture!r} is in the store",
+            hint="Windows carry it in the label `capture`; they come some seconds after the capture ends.",
+        )
+    start = min(one["first_seen"] for one in found)
+    until = max(one["last_seen"] for one in found)
+    name = found[0]["service"] if len(found) == 1 else settings.service
+    return _pin(settings, round(start * SECOND_NS), round(until * SECOND_NS), name, now_ns)
+
+
+def _pin(settings: PinSettings, start_ns: int, until_ns: int, service: str, now_ns: int) -> Pin:
+    return Pin(
+        settings.name,
+        start_ns / SECOND_NS,
+        until_ns / SECOND_NS,
+        service,
+        settings.reason or (f"capture {settings.capture}" if settings.capture else ""),
+        now_ns / SECOND_NS,
+    )
+
+
+def _told(one: Pin) -> str:
+    first, until, made = (rfc3339(round(at) * SECOND_NS) for at in (one.start, one.until, one.made))
+    what = f"service {one.service}" if one.service else "all services"
+    return f"{one.name}: {what}, days from {first} until {until}, made {made}" + (
+        f" ({one.reason})" if one.reason else ""
+    )
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    for row in (head, *rows):
+        print("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
+
+
+ACTIONS: Final[dict[str, tuple[Callable[[list[str]], None], str]]] = {
+    "rotation": (rotation, "show what would go now for its age or its size, and why"),
+    "pin": (pin, "keep everything of a range of days, or of a capture"),
+    "unpin": (unpin, "take a pin away"),
+    "pins": (pins, "list the pins"),
+    "lifecycle": (lifecycle, "show or put a rule of the bucket that deletes segments left behind"),
+}

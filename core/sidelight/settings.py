@@ -1,0 +1,243 @@
+"""Settings, declared once: each is a field of a frozen dataclass, a flag and a variable.
+
+`setting(...)` says what a field is for; `parse` fills the dataclass from flags first, then from
+`SIDELIGHT_<FIELD>` variables, then from defaults, and checks everything together. Nothing else
+in the house reads the environment. The same declarations print `--help`, are logged once at
+start (secrets starred) and are held against the documentation by a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final, NoReturn, TypeVar, cast
+
+from sidelight_model.errors import Reason, SidelightError
+
+T = TypeVar("T")
+_NEGATIVE: Final = re.compile(r"-\d.*", re.ASCII)
+_EDGE: Final = re.compile(r"--(?:(?:[ab]|baseline|comparison)-)?(?:from|until)")
+
+
+class BadSetting(SidelightError):
+    """A flag or variable has a value that cannot be used."""
+
+    reason = Reason.BAD_SETTING
+
+
+def setting(
+    default: T | None,
+    help: str,  # noqa: A002 - argparse's own word
+    *,
+    read: Callable[[str], Any] = str,
+    required: bool = False,
+    secret: bool = False,
+    positional: bool = False,
+    metavar: str | None = None,
+    also: Sequence[str] = (),
+    switch: bool = False,
+) -> T:
+    """Declare one setting; the field's name is the flag (`--flag-name`) and the variable.
+
+    `read` turns text into the value and raises ValueError with the reason; a `bool` default makes a
+    switch (`--x` / `--no-x`), a tuple default a flag that may be repeated (in the variable: separated
+    by commas). `default` may be None for "not given". A field that would be a word of the language is
+    written with a `_` behind it, which flag and variable leave out. `also` names other ways to write
+    the flag (`-x`); `switch` makes a switch of a setting whose default is None.
+    """
+    options = {
+        "help": help,
+        "read": read,
+        "required": required,
+        "secret": secret,
+        "positional": positional,
+        "metavar": metavar,
+        "also": also,
+        "switch": switch or isinstance(default, bool),
+    }
+    return cast("T", dataclasses.field(default=default, metadata=options))
+
+
+def parse(
+    cls: type[T], command: str, description: str, argv: Sequence[str], environ: Mapping[str, str] | None
+) -> T:
+    """Fill the settings dataclass `cls`; `--help` prints the flags and exits with 0.
+
+    With `environ` None there are flags only: a command for the hand must not take on what was set for a
+    service. Raises BadSetting for a flag nobody knows, a value that cannot be read, a required setting
+    that is missing or empty, and for whatever the dataclass's own `__post_init__` refuses (it raises
+    ValueError or BadSetting).
+    """
+    parser = _Parser(prog=f"sidelight {command}", description=description)
+    fields = dataclasses.fields(cast("Any", cls))
+    for field in fields:
+        _add(parser, field, variables=environ is not None)
+    given = vars(parser.parse_args(argv))
+    values: dict[str, Any] = {}
+    for field in fields:
+        name = field.name
+        # Empty, a flag is mostly an unset shell variable: --store "$STORE" must not mean this directory.
+        absent: tuple[object, ...] = (None, [], "") if field.metadata["required"] else (None, [])
+        if given.get(name) not in absent:
+            values[name] = _read(field, given[name], flag(field))
+        elif environ is not None and (text := environ.get(variable(field))):
+            values[name] = _read(field, _from_variable(field, text), variable(field))
+        elif field.metadata["required"]:
+            way = f"Give {flag(field)}" + (f" or set {variable(field)}." if environ is not None else ".")
+            raise BadSetting(f"{flag(field)} is required", hint=way)
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise BadSetting(str(error), hint=f"See sidelight {command} --help.") from error
+
+
+def joined(argv: Sequence[str]) -> list[str]:
+    """The arguments with `--from -15m` as one word: argparse would take -15m for an option."""
+    words: list[str] = []
+    for word in argv:
+        if words and _EDGE.fullmatch(words[-1]) and _NEGATIVE.fullmatch(word):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
+
+
+def variable(field: dataclasses.Field[Any]) -> str:
+    """The environment variable of a setting."""
+    return f"SIDELIGHT_{field.name.rstrip('_').upper()}"
+
+
+def flag(field: dataclasses.Field[Any]) -> str:
+    """The command-line flag of a setting (a positional argument's name in capitals)."""
+    if field.metadata["positional"]:
+        return field.name.upper()
+    return "--" + field.name.rstrip("_").replace("_", "-")
+
+
+def shown(settings: object) -> dict[str, object]:
+    """The settings as they may be logged: secrets starred, paths as text, the rest as it is."""
+    fields = dataclasses.fields(cast("Any", settings))
+    return {
+        field.name: "***" if field.metadata["secret"] and value else _plain(value)
+        for field in fields
+        for value in [getattr(settings, field.name)]
+    }
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, PurePath) else value
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise BadSetting(message, hint=f"See {self.prog} --help.")
+
+
+def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any], *, variables: bool) -> None:
+    meta, default = field.metadata, field.default
+    text = (f"{meta['help']} [{variable(field)}]" if variables else meta["help"]).replace("%", "%%")
+    if default not in (None, "", ()):
+        text += f" (default: {_written(default)})".replace("%", "%%")
+    common: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
+    names = sorted([flag(field), *meta["also"]], key=lambda name: name.startswith("--"))
+    if meta["positional"]:
+        parser.add_argument(field.name, nargs="?", metavar=meta["metavar"] or field.name.upper(), **common)
+    elif meta["switch"]:
+        parser.add_argument(*names, dest=field.name, action=argparse.BooleanOptionalAction, **common)
+    else:
+        action = "append" if isinstance(default, tuple) else "store"
+        metavar = meta["metavar"] or field.name.rpartition("_")[2].upper()
+        parser.add_argument(*names, dest=field.name, action=action, metavar=metavar, **common)
+
+
+def _written(default: object) -> str:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+def _from_variable(field: dataclasses.Field[Any], text: str) -> object:
+    if field.metadata["switch"]:
+        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if text.lower() not in words:
+            raise BadSetting(
+                f"{variable(field)}={text!r} is neither true nor false", hint="Use true or false."
+            )
+        return words[text.lower()]
+    return text.split(",") if isinstance(field.default, tuple) else text
+
+
+def _read(field: dataclasses.Field[Any], given: object, origin: str) -> object:
+    read = field.metadata["read"]
+    try:
+        if isinstance(given, bool):
+            return given
+        if isinstance(given, list):
+            return tuple(read(item) for item in given)
+        return read(given)
+    except ValueError as error:
+        raise BadSetting(f"{origin}: {error}", hint="See --help for what it takes.") from error
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Reads one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
+        return text
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """A length of time in seconds, zero or more."""
+    value = _number(text)
+    if value < 0:
+        raise ValueError(f"{text!r} is negative")
+    return value
+
+
+def positive(text: str) -> float:
+    """A number above zero."""
+    value = _number(text)
+    if value <= 0:
+        raise ValueError(f"{text!r} is not above zero")
+    return value
+
+
+def whole(text: str) -> int:
+    """A whole number, zero or more."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """A number of bytes: 1048576, 64k, 32M, 2G (powers of 1024)."""
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    digits, factor = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1)
+    return whole(digits) * factor
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT, as (host, port); port 0 asks the system for a free one, [::1]:80 is IPv6."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return host, int(port)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text!r} is not a finite number")
+    return value

@@ -1,0 +1,80 @@
+"""The TLS context of the webhook, whose certificate changes while it serves."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from sidelight_injector.metrics import Metrics
+from sidelight_model.errors import Reason, SidelightError
+
+_HINT: Final = (
+    "It wants a certificate with its chain in tls.crt, and its private key in tls.key, both as PEM."
+)
+
+
+class BadCertificate(SidelightError):
+    """A certificate and a key that cannot be served."""
+
+    reason = Reason.BAD_CERTIFICATE
+
+
+class Tls:
+    """One context for the life of the process; connections made after `use` get the new certificate.
+
+    `run` calls what changes the context where connections are made: one that begins in between would get the
+    new certificate and the old key.
+    """
+
+    def __init__(self, metrics: Metrics, run: Callable[[Callable[[], None]], None] | None = None) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._metrics = metrics
+        self._run = run or (lambda change: change())
+        self._using: tuple[str, str] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a certificate to serve with."""
+        return self._using is not None
+
+    def use(self, certificate: str, key: str) -> bool:
+        """Serve with this certificate from now on, both as PEM; whether it is another than before.
+
+        Raises BadCertificate, and goes on with the one before.
+        """
+        if self._using == (certificate, key):
+            return False
+        try:
+            ends = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
+            self._check(certificate, key)
+            self._run(partial(self._load, self.context, certificate, key))
+        except (ValueError, ssl.SSLError) as error:
+            raise BadCertificate(f"the certificate cannot be served: {error}"[:300], hint=_HINT) from error
+        except OSError as error:
+            raise BadCertificate(
+                f"the certificate cannot be loaded by way of {tempfile.gettempdir()}: {error.strerror}",
+                hint="Mount a volume there that can be written.",
+            ) from error
+        self._using = (certificate, key)
+        self._metrics.certificate_ends.set(ends.timestamp())
+        self._metrics.certificate_loads.inc()
+        return True
+
+    def _check(self, certificate: str, key: str) -> None:
+        """A pair that does not fit leaves a context with half of it: it is tried on another one first."""
+        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
+
+    @staticmethod
+    def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
+        # Python's ssl reads certificates from files only; a directory made so is its user's alone.
+        with tempfile.TemporaryDirectory(prefix="sidelight-tls-") as folder:
+            pair = Path(folder, "pair.pem")
+            pair.write_text(f"{key}\n{certificate}")
+            context.load_cert_chain(pair)

@@ -1,0 +1,20 @@
+"""`sidelight injector`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from sidelight import logs
+from sidelight.settings import parse
+from sidelight_injector.main import serve
+from sidelight_injector.settings import Settings
+
+DESCRIPTION = "Put a sidecar into the pods that ask for one: an admission webhook for Kubernetes."
+
+
+def run(argv: list[str]) -> int:
+    """Serve until told to stop; 0 then. Raises SidelightError for whatever keeps it from starting."""
+    settings = parse(Settings, "injector", DESCRIPTION, argv, os.environ)
+    logs.configure(json=settings.log_json, level=settings.log_level)
+    return asyncio.run(serve(settings))

@@ -1,0 +1,109 @@
+"""Says as an Event why a pod got no sidecar, where its owner is looked at: bounded in number and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, Final
+
+import structlog
+
+from sidelight_injector.admission.skip_reasons import Skip
+from sidelight_injector.metrics import Metrics
+from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_model.errors import SidelightError
+
+WAITING: Final = 100
+REMEMBERED: Final = 1024
+REASON: Final = "SidelightNotInjected"
+COMPONENT: Final = "sidelight-injector"
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
+
+
+class Events:
+    """A queue of Events, written one by one; what does not fit is counted and left out."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        executor: Executor,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        *,
+        per_minute: int,
+        repeat_seconds: float,
+    ) -> None:
+        self._cluster = cluster
+        self._executor = executor
+        self._metrics = metrics
+        self._clock = clock
+        self._pause = 60 / per_minute
+        self._repeat_seconds = repeat_seconds
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(WAITING)
+        self._said: OrderedDict[tuple[str, ...], float] = OrderedDict()
+
+    def say(self, namespace: str, pod: Mapping[str, Any], skip: Skip) -> None:
+        """Have it written, unless the same was written a short while ago."""
+        about = involved(namespace, pod)
+        key = (namespace, about["kind"], about.get("uid") or about["name"], skip.why)
+        now = self._clock()
+        if now < self._said.get(key, now):
+            self._count("repeated")
+            return
+        if self._queue.full():
+            self._count("dropped")
+            return
+        self._said[key] = now + self._repeat_seconds
+        self._said.move_to_end(key)
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+        self._queue.put_nowait(event(namespace, about, skip, datetime.datetime.now(datetime.UTC)))
+
+    async def run(self) -> None:
+        """Write what waits, for ever."""
+        while True:
+            one = await self._queue.get()
+            path = f"/api/v1/namespaces/{one['metadata']['namespace']}/events"
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(self._executor, self._cluster.create, path, one)
+                self._count("written")
+            except SidelightError as error:
+                self._count("failed")
+                _log.warning("an event was not written", problem=error.message, hint=error.hint)
+            await asyncio.sleep(self._pause)
+
+    def _count(self, outcome: str) -> None:
+        self._metrics.events.labels(outcome).inc()
+
+
+def involved(namespace: str, pod: Mapping[str, Any]) -> dict[str, str]:
+    """What the Event is about: the pod's owner, for most pods have no name before they are made."""
+    metadata = pod.get("metadata") or {}
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            parts = {name: str(owner[name]) for name in ("apiVersion", "kind", "name", "uid")}
+            return {**parts, "namespace": namespace}
+    name = metadata.get("name") or metadata.get("generateName") or "pod"
+    return {"apiVersion": "v1", "kind": "Pod", "name": str(name), "namespace": namespace}
+
+
+def event(namespace: str, about: Mapping[str, str], skip: Skip, now: datetime.datetime) -> dict[str, Any]:
+    """The Event's JSON."""
+    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "sidelight-", "namespace": namespace},
+        "involvedObject": dict(about),
+        "type": "Warning",
+        "reason": REASON,
+        "message": f"Sidelight did not inject its sidecar. {skip.sentence}",
+        "source": {"component": COMPONENT},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }

@@ -1,0 +1,65 @@
+"""What is wrong now, by subject: /readyz reads it, whoever finds something out writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from sidelight_injector.metrics import Metrics
+from sidelight_model.errors import Reason, SidelightError
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A reason word, what happened, and what to do about it; `blocking` when no pod can be injected."""
+
+    reason: Reason
+    message: str
+    hint: str
+    blocking: bool = True
+
+
+class Board:
+    """Subjects and their problems; a subject that was never told to be well counts as missing."""
+
+    def __init__(self, metrics: Metrics, waited_for: Mapping[str, str]) -> None:
+        self._metrics = metrics
+        self._problems = {
+            subject: Problem(Reason.STARTING, f"{what} is not there yet", "Wait a moment.")
+            for subject, what in waited_for.items()
+        }
+        self._count()
+
+    @property
+    def problems(self) -> Mapping[str, Problem]:
+        return dict(self._problems)
+
+    def well(self, subject: str) -> None:
+        """Nothing is wrong with this subject."""
+        if self._problems.pop(subject, None) is not None:
+            _log.info("well", about=subject)
+            self._count()
+
+    @property
+    def ready(self) -> bool:
+        """Whether pods can be injected."""
+        return not any(problem.blocking for problem in self._problems.values())
+
+    def wrong(self, subject: str, error: SidelightError, *, blocking: bool = True) -> None:
+        """Something is wrong with it; said in the log when it changes."""
+        problem = Problem(error.reason, error.message, error.hint, blocking)
+        if self._problems.get(subject) != problem:
+            _log.warning(
+                "not well", about=subject, error=error.reason, problem=error.message, hint=error.hint
+            )
+        self._problems[subject] = problem
+        self._count()
+
+    def _count(self) -> None:
+        self._metrics.problems.clear()
+        for problem in self._problems.values():
+            self._metrics.problems.labels(problem.reason.value).inc()

@@ -1,0 +1,243 @@
+"""The composition root of the injector: builds the parts, serves, and ends them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import errno
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+
+from sidelight import __version__
+from sidelight.settings import BadSetting, shown
+from sidelight_injector.admission.namespaces import Namespaces
+from sidelight_injector.admission.recipe import Recipe
+from sidelight_injector.certificates.certificate_rotation import CERTIFICATE, TRUST, Keeper, Made, Mounted
+from sidelight_injector.certificates.certificates import Plan
+from sidelight_injector.certificates.tls import Tls
+from sidelight_injector.events import Events
+from sidelight_injector.health import Board
+from sidelight_injector.metrics import Metrics
+from sidelight_injector.server import Status, Webhook
+from sidelight_injector.settings import Settings
+from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_model.errors import Reason, SidelightError
+
+NATIVE_SINCE: Final = (1, 29)
+CLUSTER: Final = "cluster"
+_THREADS: Final = 8
+_SOON_SECONDS: Final = 2.0
+_CHANGE_SECONDS: Final = 10.0
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
+
+
+async def serve(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; 0 then, 1 when a root task died.
+
+    Raises SidelightError for what is wrong at start.
+    """
+    _log.info("the injector starts", sidelight=__version__, settings=shown(settings))
+    recipe = read_recipe(settings)
+    cluster = Cluster.open(settings.kubernetes)
+    signalled = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+    with ThreadPoolExecutor(_THREADS, "sidelight") as executor:
+        try:
+            return await _serve(settings, recipe, cluster, executor, signalled)
+        finally:
+            cluster.close()
+
+
+async def _serve(
+    settings: Settings,
+    recipe: Recipe,
+    cluster: Cluster,
+    executor: ThreadPoolExecutor,
+    signalled: asyncio.Event,
+) -> int:
+    metrics = Metrics()
+    own = {} if settings.certificate_dir else {TRUST: "the webhook's trust in the certificate"}
+    board = Board(metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **own})
+    tls = Tls(metrics, partial(_on_loop, asyncio.get_running_loop()))
+    keeper = _keeper(settings, cluster, tls, board, metrics)
+    namespaces = Namespaces(
+        cluster,
+        executor,
+        time.monotonic,
+        keep_seconds=settings.namespace_cache_seconds,
+        timeout_seconds=settings.namespace_timeout_seconds,
+    )
+    events = _events(settings, cluster, executor, metrics)
+    status = Status(board, metrics)
+    runners = [_runner(status.app())]
+    died: list[BaseException] = []
+    try:
+        await _listen(runners[0], settings.status_address, "--status-listen")
+        native = status.native = await _native(settings, cluster, executor, signalled, board)
+        webhook = Webhook(settings, recipe, namespaces, events, metrics, native=native)
+        runners.append(_runner(webhook.app()))
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_keep(keeper, settings, executor, metrics, board), name="keep certificates")
+            ]
+            if events is not None:
+                tasks.append(group.create_task(events.run(), name="write events"))
+            await _listen(runners[1], settings.address, "--listen", tls)
+            await signalled.wait()
+            _log.info(
+                "stopping: questions are answered a little longer", drain_seconds=settings.drain_seconds
+            )
+            status.stopping = True
+            await asyncio.sleep(settings.drain_seconds)
+            for task in tasks:
+                task.cancel()
+    except* Exception as failures:  # noqa: BLE001 - the root of the process
+        died += failures.exceptions
+    finally:
+        for runner in reversed(runners):
+            await runner.cleanup()
+    for failure in died:
+        if isinstance(failure, SidelightError):
+            raise failure
+        _log.error("a root task died", exc_info=failure)
+    return 1 if died else 0
+
+
+def read_recipe(settings: Settings) -> Recipe:
+    """The sidecar in --sidecar-file; raises BadSetting."""
+    try:
+        text = settings.sidecar_file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise BadSetting(
+            f"--sidecar-file cannot be read: {error}", hint="The chart mounts it from a ConfigMap of its own."
+        ) from error
+    return Recipe.parse(text)
+
+
+def knows_native(version: Mapping[str, Any]) -> bool:
+    """Whether an API server of this version (`/version`) lets init containers restart."""
+    numbers = [re.match(r"\d+", str(version.get(part, ""))) for part in ("major", "minor")]
+    return tuple(int(number[0]) if number else 0 for number in numbers) >= NATIVE_SINCE
+
+
+async def _native(
+    settings: Settings,
+    cluster: Cluster,
+    executor: ThreadPoolExecutor,
+    signalled: asyncio.Event,
+    board: Board,
+) -> bool:
+    """Whether sidecars are init containers; asks the API server, until it answers, where nobody has said."""
+    if settings.native != "auto":
+        board.well(CLUSTER)
+        return settings.native == "always"
+    while True:
+        try:
+            version = await asyncio.get_running_loop().run_in_executor(executor, cluster.get, "/version")
+        except SidelightError as error:
+            board.wrong(CLUSTER, error)
+            if await _within(signalled, _SOON_SECONDS):
+                return False
+            continue
+        native = knows_native(version)
+        board.well(CLUSTER)
+        _log.info("the API server tells its version", version=version.get("gitVersion"), native=native)
+        return native
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def _keeper(settings: Settings, cluster: Cluster, tls: Tls, board: Board, metrics: Metrics) -> Keeper:
+    if settings.certificate_dir is not None:
+        return Mounted(settings.certificate_dir, tls, board)
+    plan = Plan(
+        settings.names,
+        datetime.timedelta(days=settings.certificate_days),
+        datetime.timedelta(days=settings.authority_days),
+        datetime.timedelta(seconds=settings.authority_overlap_seconds),
+    )
+    return Made(
+        cluster,
+        tls,
+        board,
+        metrics,
+        plan,
+        lambda: datetime.datetime.now(datetime.UTC),
+        namespace=settings.namespace,
+        secret=settings.certificate_secret,
+        webhook=settings.webhook_name,
+    )
+
+
+def _events(
+    settings: Settings, cluster: Cluster, executor: ThreadPoolExecutor, metrics: Metrics
+) -> Events | None:
+    if not settings.events:
+        return None
+    return Events(
+        cluster,
+        executor,
+        metrics,
+        time.monotonic,
+        per_minute=settings.events_per_minute,
+        repeat_seconds=settings.events_repeat_seconds,
+    )
+
+
+async def _keep(
+    keeper: Keeper, settings: Settings, executor: ThreadPoolExecutor, metrics: Metrics, board: Board
+) -> None:
+    """Look at the certificates for ever; soon again while something is wrong, and ever less soon."""
+    loop, pause = asyncio.get_running_loop(), settings.look_seconds
+    while True:
+        try:
+            await loop.run_in_executor(executor, keeper.look)
+        except Exception:  # noqa: BLE001 - the root of a loop
+            metrics.loop_errors.labels("certificates").inc()
+            _log.exception("an unexpected error with the certificates")
+        sooner = _SOON_SECONDS if pause == settings.look_seconds else 2 * pause
+        pause = min(sooner, settings.look_seconds) if board.problems else settings.look_seconds
+        await asyncio.sleep(pause)
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], None]) -> None:
+    """Call it where the event loop runs, and wait until it is done; for other threads."""
+
+    async def call() -> None:
+        change()
+
+    asyncio.run_coroutine_threadsafe(call(), loop).result(_CHANGE_SECONDS)
+
+
+def _runner(app: web.Application) -> web.AppRunner:
+    return web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+
+
+async def _listen(runner: web.AppRunner, address: tuple[str, int], flag: str, tls: Tls | None = None) -> None:
+    await runner.setup()
+    host, port = address
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None).start()
+    except OSError as error:
+        raise SidelightError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            reason=Reason.PORT_IN_USE if error.errno == errno.EADDRINUSE else Reason.BAD_SETTING,
+            hint=f"Choose another {flag}.",
+        ) from error
+    for bound in runner.addresses:
+        _log.info("listening", url=f"{'https' if tls else 'http'}://{bound[0]}:{bound[1]}")

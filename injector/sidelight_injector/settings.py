@@ -1,0 +1,137 @@
+"""Every setting of the injector, declared once and checked together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidelight import settings as house
+from sidelight.settings import BadSetting, setting
+from sidelight_injector.admission.pod_security import LEVELS
+from sidelight_kubernetes.label_names import IN_CLUSTER
+
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What `sidelight injector` was told. Names carry their units."""
+
+    sidecar_file: Path = setting(
+        None,
+        "the sidecar's container and volumes as JSON, as the chart renders them",
+        read=Path,
+        required=True,
+    )
+    listen: str = setting("0.0.0.0:8443", "where the API server asks, over TLS", metavar="HOST:PORT")
+    status_listen: str = setting(
+        "0.0.0.0:8080", "where /livez, /readyz and /metrics are, without TLS", metavar="HOST:PORT"
+    )
+    kubernetes: str = setting(
+        IN_CLUSTER, "the API server: in-cluster, or the path of a kubeconfig", metavar="WHERE"
+    )
+    namespace: str = setting("default", "the namespace that this runs in", metavar="NAME")
+    webhook_name: str = setting(
+        "sidelight-injector", "the MutatingWebhookConfiguration that is told whom to trust", metavar="NAME"
+    )
+    webhook_service: str = setting(
+        "sidelight-injector", "the Service by which the API server reaches this", metavar="NAME"
+    )
+    certificate_secret: str = setting(
+        "sidelight-injector", "the Secret that keeps the certificates made here", metavar="NAME"
+    )
+    certificate_name: tuple[str, ...] = setting(
+        (), "another name or address that the certificate is for; may be repeated", metavar="NAME"
+    )
+    certificate_days: float = setting(30.0, "how long a certificate lasts", read=house.positive)
+    authority_days: float = setting(
+        365.0, "how long the authority lasts that signs certificates", read=house.positive
+    )
+    authority_overlap_seconds: float = setting(
+        600.0,
+        "a new authority is trusted this long before it signs, and an old one afterwards",
+        read=house.positive,
+    )
+    certificate_dir: Path | None = setting(
+        None,
+        "take tls.crt and tls.key from this directory (cert-manager) and make none",
+        read=Path,
+        metavar="DIR",
+    )
+    look_seconds: float = setting(30.0, "look at the certificates this often", read=house.positive)
+    native: str = setting(
+        "auto",
+        "sidecars are init containers that restart: always, never (ordinary containers), or auto: from "
+        "Kubernetes 1.29 on",
+        read=house.one_of("auto", "always", "never"),
+    )
+    exclude_namespace: tuple[str, ...] = setting(
+        SYSTEM_NAMESPACES,
+        "leave the pods of this namespace alone, besides its own; may be repeated",
+        metavar="NAME",
+    )
+    pod_security_default: str = setting(
+        "privileged",
+        "the level of Pod Security that the cluster enforces in namespaces without a label",
+        read=house.one_of(*LEVELS),
+        metavar="LEVEL",
+    )
+    pod_security_exempt: tuple[str, ...] = setting(
+        (), "a namespace that the cluster exempts from Pod Security; may be repeated", metavar="NAMESPACE"
+    )
+    namespace_cache_seconds: float = setting(
+        2.0, "what was read of a namespace counts for this long", read=house.seconds
+    )
+    namespace_timeout_seconds: float = setting(
+        2.0, "wait this long for what a namespace is; without it nothing is injected", read=house.positive
+    )
+    events: bool = setting(True, "say why a pod was not injected as an Event of its namespace, too")
+    events_per_minute: int = setting(30, "write at most this many Events a minute", read=house.whole)
+    events_repeat_seconds: float = setting(
+        600.0, "the same Event is not written again for this long", read=house.seconds
+    )
+    max_body_bytes: int = setting(8 << 20, "largest question that is read", read=house.size)
+    drain_seconds: float = setting(
+        5.0, "at SIGTERM, go on answering for this long while API servers learn of it", read=house.seconds
+    )
+    log_json: bool = setting(False, "log lines as JSON")
+    log_level: str = setting("info", "least level logged: debug, info, warning, error", read=str.lower)
+
+    def __post_init__(self) -> None:
+        _ = self.address, self.status_address
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise BadSetting(f"--log-level {self.log_level!r} is not one of debug, info, warning, error")
+        if self.certificate_days > self.authority_days / 3:
+            raise BadSetting(
+                "--certificate-days must be at most a third of --authority-days",
+                hint="A new authority takes over when a third of the old one's time is left.",
+            )
+        if not 1 <= self.events_per_minute <= 6000:
+            raise BadSetting("--events-per-minute must be from 1 to 6000", hint="--no-events writes none.")
+        if self.max_body_bytes < 1 << 20:
+            raise BadSetting("--max-body-bytes must be at least 1M", hint="A pod may have 1.5 MB.")
+        if self.namespace_timeout_seconds > 4:
+            raise BadSetting(
+                "--namespace-timeout-seconds must be at most 4", hint="The API server waits 5 seconds in all."
+            )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """`--listen` as host and port."""
+        return house.address(self.listen)
+
+    @property
+    def status_address(self) -> tuple[str, int]:
+        """`--status-listen` as host and port."""
+        return house.address(self.status_listen)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a certificate made here is for."""
+        name = f"{self.webhook_service}.{self.namespace}.svc"
+        return (name, f"{name}.cluster.local", *self.certificate_name)
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Namespaces whose pods are left alone."""
+        return frozenset((*self.exclude_namespace, self.namespace))

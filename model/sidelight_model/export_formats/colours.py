@@ -1,0 +1,57 @@
+"""The colour of a frame: its package gives the hue, its function the shade.
+
+The same rule as the pages' (`web/src/flame/colour.ts`), so that a symbol has one colour wherever it is
+drawn. The standard library is pale; frames without a file (`total`, `(other)`) are grey. Every fill is
+light enough for black text (WCAG 2: a contrast of 4.5 or more).
+"""
+
+from __future__ import annotations
+
+from sidelight_model.frames import Frame
+from sidelight_model.packages import STDLIB, package
+
+Rgb = tuple[int, int, int]
+
+_HUES = (12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334)
+_WORD = 0xFFFFFFFF
+
+
+def fill(frame: Frame) -> Rgb:
+    """The colour a frame's box is filled with."""
+    if not frame.file:
+        return _hsl(240, 0.03, 0.72)
+    name = package(frame.file)
+    hue = _HUES[int(_spread(_hash(name, 7)) * len(_HUES))]
+    shade = _spread(_hash(frame.function, 11))
+    if name in STDLIB or frame.file.startswith("<frozen"):
+        return _hsl(205 + hue / 12, 0.16, 0.7 + shade * 0.1)
+    return _hsl(hue, 0.58, 0.64 + shade * 0.12)
+
+
+def css(colour: Rgb) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _hash(text: str, seed: int) -> int:
+    """FNV-1a over UTF-16 units."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    value = seed
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        value = ((value ^ (low | high << 8)) * 0x01000193) & _WORD
+    return value
+
+
+def _spread(value: int) -> float:
+    """Spreads a 32-bit hash over 0…1."""
+    mixed = ((value ^ value >> 15) * 0x2C1B3C6D) & _WORD
+    return (mixed ^ mixed >> 13) / 0x1_0000_0000
+
+
+def _hsl(hue: float, saturation: float, lightness: float) -> Rgb:
+    reach = saturation * min(lightness, 1 - lightness)
+
+    def channel(offset: int) -> int:
+        at = (offset + hue / 30) % 12
+        return int(255 * (lightness - reach * max(-1.0, min(at - 3, 9 - at, 1.0))) + 0.5)
+
+    return channel(0), channel(8), channel(4)

@@ -1,0 +1,139 @@
+"""Folded text: one `frame;frame;frame COUNT` a line, the root first.
+
+The format is Brendan Gregg's (flamegraph.pl), as py-spy `record -f raw` writes it. Sidelight adds
+the state as a last pseudo-frame: `[idle]` or `[gil]`, and none for running, so that tools which
+know nothing of states draw it sensibly and plain py-spy output is valid input.
+
+Traps this module is careful about: frames contain spaces, so the count is what follows the last
+one; `str.splitlines` would split at characters that occur in names, so only `\\n` ends a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NewType
+
+from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.errors import BadFolded, LimitExceeded, Reason
+from sidelight_model.frames import GIL, IDLE, clip
+
+Stack = NewType("Stack", str)
+"""Escaped frames joined by `;`, the root first, without a state; never empty."""
+
+_EMPTY_FRAME = re.compile(";;")  # as a pattern: `in` takes more than twice as long on stacks
+_SUFFIXES = (f";{IDLE}", "", f";{GIL}")
+_STATES_OF = {
+    ProfileType.WALL: (0, 1, 2),
+    ProfileType.CPU: (1, 2),
+    ProfileType.GIL: (2,),
+}
+
+
+def parse_folded(
+    text: str | bytes, *, max_stacks: int | None = None, max_depth: int | None = None, first_line: int = 1
+) -> dict[Stack, Counts]:
+    """Read folded text; equal stacks are added up and empty lines passed over.
+
+    Stacks deeper than `max_depth` are clipped with a `(truncated)` frame. Raises BadFolded with
+    the line's number (the first line being `first_line`), LimitExceeded beyond `max_stacks`.
+    """
+    return parse_lines(numbered(text, first_line), max_stacks=max_stacks, max_depth=max_depth)
+
+
+def parse_lines(
+    lines: Iterable[tuple[int, str]], *, max_stacks: int | None = None, max_depth: int | None = None
+) -> dict[Stack, Counts]:
+    """`parse_folded` on lines that are already apart, each with its number."""
+    counts: dict[Stack, Counts] = {}
+    for number, raw in lines:
+        line = raw.removesuffix("\r")
+        if not line:
+            continue
+        stack, state, count = _parse_line(number, line)
+        if max_depth is not None and stack.count(";") >= max_depth:
+            stack = Stack(";".join(clip(stack.split(";"), max_depth)))
+        idle, running, gil = counts.get(stack, (0, 0, 0))
+        if state == 1:
+            counts[stack] = Counts(idle, running + count, gil)
+        elif state == 0:
+            counts[stack] = Counts(idle + count, running, gil)
+        else:
+            counts[stack] = Counts(idle, running, gil + count)
+        if max_stacks is not None and len(counts) > max_stacks:
+            raise LimitExceeded(
+                f"line {number}: more than {max_stacks} different stacks in one window",
+                reason=Reason.TOO_MANY_STACKS,
+                hint="Ship shorter windows, or raise the collector's --max-stacks.",
+            )
+    return counts
+
+
+def render_folded(
+    counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
+) -> str:
+    """Write folded text, sorted, so that equal counts give equal text.
+
+    `kind` says which states are written; without `states` they are added up and the pseudo-frames
+    left out, which is what tools want that would show `[gil]` as a function.
+    """
+    return "".join(render_lines(counts, kind, states=states))
+
+
+def render_lines(
+    counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
+) -> Iterable[str]:
+    """The lines of `render_folded`, one by one, each with its newline."""
+    for stack in sorted(counts):
+        count = counts[stack]
+        if not states:
+            if total := count.of(kind):
+                yield f"{stack} {total}\n"
+            continue
+        for state in _STATES_OF[kind]:
+            if count[state]:
+                yield f"{stack}{_SUFFIXES[state]} {count[state]}\n"
+
+
+def split(stack: Stack) -> list[str]:
+    """A stack's frames, the root first."""
+    return stack.split(";")
+
+
+def join(frames: Iterable[str]) -> Stack:
+    """A stack of frames that are already escaped."""
+    return Stack(";".join(frames))
+
+
+def numbered(text: str | bytes, first_line: int = 1) -> Iterable[tuple[int, str]]:
+    """The lines of a text, each with its number. Raises BadFolded for a line that is not UTF-8."""
+    if isinstance(text, str):
+        yield from enumerate(text.split("\n"), first_line)
+        return
+    for number, line in enumerate(text.split(b"\n"), first_line):
+        yield number, decode_line(number, line)
+
+
+def decode_line(number: int, line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise BadFolded(number, f"not UTF-8 at byte {error.start} of the line") from error
+
+
+def _parse_line(number: int, line: str) -> tuple[Stack, int, int]:
+    stack, space, digits = line.rpartition(" ")
+    if not space or not stack:
+        raise BadFolded(number, "a stack, a space and a count were expected")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 15:
+        raise BadFolded(number, f"the count {digits[:40]!r} is not a whole number below 10^15")
+    for state in (0, 2):
+        suffix = _SUFFIXES[state]
+        if stack.endswith(suffix):
+            stack = stack[: -len(suffix)]
+            break
+    else:
+        state = 1
+    if stack in ("", IDLE, GIL) or stack[0] == ";" or stack[-1] == ";" or _EMPTY_FRAME.search(stack):
+        raise BadFolded(number, "a frame is empty" if stack not in (IDLE, GIL) else "a state without a stack")
+    return Stack(stack), state, int(digits)

@@ -1,0 +1,336 @@
+"""What a pipeline allows: `cpu>+3%` fails when B takes over 3 % more CPU time than A.
+
+    condition  SUBJECT (">" ["+"] | "<" "-") NUMBER UNIT     blanks are allowed between the parts
+    SUBJECT    rate | cpu | wall | gil | idle | depth.mean | depth.p50 | depth.p95 | depth.p99 | depth.max
+               | function:PATTERN | self:PATTERN
+    UNIT       %     of what the subject is in A
+               pp    points of A's whole: of its wall time for idle, else of its time of the type asked
+               ms s  absolute, per pod-second (or per request)
+               none  frames, for depths alone
+
+A condition names what is *not* allowed. PATTERN is a regular expression that a function's whole name must
+match, or `PATTERN (FILE)`, where the whole file name must match the second. A condition is `regressed` only
+where the change is outside noise and the estimate beyond the threshold, and `fine` only where a change as
+large as the threshold would have been seen: the interval ends before it, or the minimum detectable effect is
+no larger. What is neither is `unclear`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from sidelight_model.change import percent, short, signed
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.selectors import CheckPattern, FullMatch, python_fullmatch, python_pattern
+
+MAX_CHARACTERS: Final = 1024
+TIMES: Final = ("rate", "cpu", "wall", "gil")
+DEPTHS: Final = ("depth.mean", "depth.p50", "depth.p95", "depth.p99", "depth.max")
+FUNCTIONS: Final = ("function", "self")
+_WORDS: Final = (*TIMES, "idle", *DEPTHS)
+_SUBJECT: Final = re.compile(r"[a-z][a-z0-9.]*")
+_TAIL: Final = re.compile(
+    r"(?P<sign>[<>])\s*(?P<plus>[+-]?)\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[^\s<>]*)"
+)
+_NAME_AND_FILE: Final = re.compile(r"(?P<function>.+) \((?P<file>.+)\)", re.DOTALL)
+_MOST_DIGITS: Final = 15
+
+
+class State(StrEnum):
+    """What became of a condition."""
+
+    FINE = "fine"
+    REGRESSED = "regressed"
+    UNCLEAR = "unclear"
+    INCOMPARABLE = "incomparable"
+
+
+class BadCondition(SidelightError):
+    """A condition cannot be read; `position` counts characters from 0."""
+
+    reason = Reason.BAD_PARAMETER
+
+    def __init__(self, text: str, position: int, problem: str) -> None:
+        super().__init__(
+            f"condition {text[:120]!r}, position {position}: {problem}",
+            hint="A condition is what must not be: cpu>+3%, idle<-5pp, depth.p95>+5, function:json.*>+1%.",
+        )
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must not be: `subject` above (`sign` 1) or below (-1) A by more than `threshold` of `unit`.
+
+    `threshold` is zero or more, whatever the sign; `pattern` is empty but for function and self. `str` of a
+    condition is its shortest form, and reading that gives an equal condition; `text` is as it was given.
+    """
+
+    subject: str
+    pattern: str
+    sign: int
+    threshold: float
+    unit: str
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        subject = f"{self.subject}:{self.pattern}" if self.pattern else self.subject
+        return f"{subject}{'>+' if self.sign > 0 else '<-'}{_plain(self.threshold)}{self.unit}"
+
+    @property
+    def limit(self) -> str:
+        """The threshold in words: `+3 %`."""
+        sign = ("+" if self.sign > 0 else "\u2212") if self.threshold else ""
+        unit = " frame" if (self.unit, self.threshold) == ("", 1) else _UNITS[self.unit]
+        return f"{sign}{_plain(self.threshold)}{unit}"
+
+    @property
+    def patterns(self) -> tuple[str, str]:
+        """The regular expressions of the function and of the file; empty: any."""
+        both = _NAME_AND_FILE.fullmatch(self.pattern)
+        return (both["function"], both["file"]) if both else (self.pattern, "")
+
+    def accepts(self, function: str, file: str, fullmatch: FullMatch = python_fullmatch) -> bool:
+        """Whether the condition is about this function."""
+        of_function, of_file = self.patterns
+        return fullmatch(of_function, function) and (not of_file or fullmatch(of_file, file))
+
+
+def parse(text: str, check: CheckPattern = python_pattern) -> Condition:
+    """Read a condition; `check` refuses (ValueError) a pattern that the matching to come cannot use.
+
+    Raises BadCondition with the position of what could not be read and what was expected there.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise BadCondition(text, MAX_CHARACTERS, f"longer than {MAX_CHARACTERS} characters")
+    at = len(text) - len(text.lstrip())
+    word = _SUBJECT.match(text, at)
+    if word is None:
+        raise BadCondition(text, at, f"a subject was expected: {_subjects()}")
+    if word[0] in FUNCTIONS and text.startswith(":", word.end()):
+        return _of_functions(text, word[0], word.end() + 1, check)
+    if word[0] in FUNCTIONS:
+        raise BadCondition(text, word.end(), f"`:` and a pattern were expected, such as {word[0]}:json.*")
+    if word[0] not in _WORDS:
+        raise BadCondition(text, at, f"{word[0]!r} is not one of {_subjects()}")
+    begin = _skip(text, word.end())
+    tail = _TAIL.match(text, begin)
+    if tail is None:
+        raise _bad_tail(text, begin)
+    return _condition(text, word[0], "", tail)
+
+
+def _of_functions(text: str, subject: str, begin: int, check: CheckPattern) -> Condition:
+    """The pattern may hold `<` and `>` (`<lambda>`), so the comparison is the last one in the text."""
+    at = max(text.rfind(">", begin), text.rfind("<", begin))
+    tail = _TAIL.match(text, at) if at >= 0 else None
+    if tail is None:
+        raise _bad_tail(text, len(text) if at < 0 else at)
+    pattern = text[begin:at].strip()
+    if not pattern:
+        raise BadCondition(text, begin, f"a pattern was expected, such as {subject}:json.*")
+    found = _condition(text, subject, pattern, tail)
+    for each in filter(None, found.patterns):
+        try:
+            check(each)
+        except ValueError as error:
+            raise BadCondition(text, begin, f"the regular expression cannot be read: {error}") from error
+    return found
+
+
+def _condition(text: str, subject: str, pattern: str, tail: re.Match[str]) -> Condition:
+    sign = 1 if tail["sign"] == ">" else -1
+    if sign > 0 and tail["plus"] == "-":
+        raise BadCondition(text, tail.start("plus"), "`+` was expected: `>` is about what grows")
+    if sign < 0 and tail["plus"] != "-" and float(tail["number"]):
+        raise BadCondition(text, tail.start("number"), "`-` was expected: `<` is about what shrinks")
+    if len(tail["number"]) > _MOST_DIGITS:
+        raise BadCondition(text, tail.start("number"), f"more than {_MOST_DIGITS} digits")
+    units = _units(subject)
+    if tail["unit"] not in units:
+        expected = " or ".join(unit or "no unit (frames)" for unit in units)
+        raise BadCondition(text, tail.start("unit"), f"{expected} was expected after the number")
+    if (end := _skip(text, tail.end())) < len(text):
+        raise BadCondition(text, end, "nothing may follow the unit")
+    return Condition(subject, pattern, sign, float(tail["number"]), tail["unit"], text.strip())
+
+
+def _bad_tail(text: str, at: int) -> BadCondition:
+    if not text.startswith(("<", ">"), at):
+        return BadCondition(text, at, "`>` or `<` was expected, such as >+3%")
+    return BadCondition(text, at + 1, "a number was expected, such as +3%")
+
+
+def _units(subject: str) -> tuple[str, ...]:
+    if subject in DEPTHS:
+        return ("", "%")
+    return ("%", "pp") if subject == "idle" else ("%", "pp", "ms", "s")
+
+
+def judge(condition: Condition, effect: Mapping[str, Any] | None, *, whole: float = 0.0) -> tuple[State, str]:
+    """What became of a condition, and why in one sentence.
+
+    `effect` is an Effect as the API writes it, of what the condition is about; None stands for nothing there
+    on sides that were both watched, which is fine for functions. `whole` is A's whole rate of the type asked,
+    needed for functions in `pp`. The deepest stack (depth.max) is a fact of what was seen and has no
+    interval: its effect needs `a` and `b` alone.
+    """
+    what = _named(condition)
+    if effect is None and condition.subject not in FUNCTIONS:
+        return State.UNCLEAR, f"{what}: nothing was measured."
+    if effect is None:
+        return State.FINE, f"{what}: on neither side."
+    direction = effect.get("direction")
+    if direction == "incomparable":
+        return State.INCOMPARABLE, f"{what}: the sides are not comparable."
+    if direction == "unknown":
+        return State.UNCLEAR, f"{what}: a side was not watched, or did not record it."
+    if not effect["a"] and not effect["b"]:
+        return State.FINE, f"{what}: on neither side."
+    measured = _measured(condition, effect, whole)
+    said = f"{what}: {_said(condition, effect, measured)}"
+    if condition.subject == "depth.max":
+        beyond = condition.sign * measured.estimate > condition.threshold
+        return (State.REGRESSED if beyond else State.FINE), f"{said}, {_limit(condition, beyond=beyond)}."
+    grew = direction in (("more", "new") if condition.sign > 0 else ("less", "gone"))
+    if grew and condition.sign * measured.estimate > condition.threshold:
+        return State.REGRESSED, f"{said}, {_limit(condition, beyond=True)}."
+    shrank = direction in (("less", "gone") if condition.sign > 0 else ("more", "new"))
+    furthest = measured.high if condition.sign > 0 else -measured.low
+    visible_change = measured.detectable <= condition.threshold
+    if shrank or furthest < condition.threshold or visible_change:
+        return State.FINE, f"{said}, {_limit(condition, beyond=False)}."
+    if not condition.threshold and direction == "same":
+        return State.FINE, f"{said}: no detectable change."
+    return State.UNCLEAR, f"{said}: not enough data to tell it from {condition.limit}."
+
+
+def detectable(condition: Condition, effect: Mapping[str, Any] | None, *, whole: float = 0.0) -> float | None:
+    """The smallest change that would have been seen, in the condition's unit, whatever the estimate says.
+
+    It comes of the variance, so waiting may go by it: however often it is looked at, no error becomes more
+    likely. None where there is none (nothing in A, a fact such as the deepest stack).
+    """
+    if effect is None or condition.subject == "depth.max" or not effect.get("a"):
+        return None
+    found = _measured(condition, effect, whole).detectable
+    return found if math.isfinite(found) else None
+
+
+def amount(condition: Condition, value: float) -> str:
+    """A size in the condition's unit: `3.8 %`. Beyond `_MOST` it is not told how large."""
+    value = max(-_MOST, min(value, _MOST))
+    return percent(value / 100) if condition.unit == "%" else f"{short(value)}{_UNITS[condition.unit]}"
+
+
+def worst(states: Iterable[str]) -> State:
+    """What a pipeline goes by: regressed before not comparable before unclear before fine."""
+    found = set(states)
+    order = (State.REGRESSED, State.INCOMPARABLE, State.UNCLEAR)
+    return next((state for state in order if state in found), State.FINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A change and what is known of it, in the unit of a condition; what is not known is infinite."""
+
+    estimate: float
+    low: float
+    high: float
+    detectable: float
+
+
+def _measured(condition: Condition, effect: Mapping[str, Any], whole: float) -> _Measured:
+    a, b = effect["a"], effect["b"]
+    if condition.unit == "%":
+        if not a:  # of nothing there is no share: what is new is beyond every one
+            return _Measured(math.inf, -math.inf, math.inf, math.inf)
+        factor, of = 100.0, "relative"
+        estimate = _known(effect.get(of), b / a - 1)
+        low, high = _known(effect.get(f"{of}_low"), -math.inf), _known(effect.get(f"{of}_high"), math.inf)
+        detectable = _known(effect.get("detectable"), math.inf)
+    else:
+        factor = _factor(condition, a, whole)
+        estimate = _known(effect.get("delta"), b - a)
+        low, high = _known(effect.get("low"), -math.inf), _known(effect.get("high"), math.inf)
+        detectable = _known(effect.get("detectable"), math.inf) * a if a else math.inf
+    return _Measured(estimate * factor, low * factor, high * factor, detectable * factor)
+
+
+def _factor(condition: Condition, a: float, whole: float) -> float:
+    if condition.unit == "pp":
+        if condition.subject == "idle":
+            return 100.0
+        if condition.subject in TIMES:
+            whole = a
+        return 100.0 / whole if whole else math.inf
+    return 1000.0 if condition.unit == "ms" else 1.0
+
+
+def _known(value: object, otherwise: float) -> float:
+    """A number of an answer, whose JSON has null for what has no value."""
+    return float(value) if isinstance(value, int | float) and not math.isnan(value) else otherwise
+
+
+_NAMES: Final = {
+    "rate": "the whole time",
+    "cpu": "CPU time",
+    "wall": "thread time",
+    "gil": "GIL time",
+    "idle": "idle share",
+    "depth.mean": "mean depth",
+    "depth.p50": "median depth",
+    "depth.p95": "depth (p95)",
+    "depth.p99": "depth (p99)",
+    "depth.max": "deepest stack",
+}
+
+
+def _named(condition: Condition) -> str:
+    if condition.subject in FUNCTIONS:
+        return f"{'self time' if condition.subject == 'self' else 'time'} of {condition.pattern}"
+    return _NAMES[condition.subject]
+
+
+def _limit(condition: Condition, *, beyond: bool) -> str:
+    return f"{'beyond' if beyond else 'not beyond'} {condition.limit}"
+
+
+def _said(condition: Condition, effect: Mapping[str, Any], measured: _Measured) -> str:
+    if not effect["a"]:
+        return "A has none, B has some"
+    if not math.isfinite(measured.estimate):
+        return "the whole time of A is not known"
+    said = _amount(condition, measured.estimate)
+    if condition.subject == "depth.max":
+        return f"{said} ({short(effect['a'])} \u2192 {short(effect['b'])})"
+    if not (math.isfinite(measured.low) and math.isfinite(measured.high)):
+        return said
+    return f"{said} ({_amount(condition, measured.low)} to {_amount(condition, measured.high)})"
+
+
+def _amount(condition: Condition, value: float) -> str:
+    return signed(amount(condition, value), value)
+
+
+def _plain(value: float) -> str:
+    """The shortest decimal digits of a threshold, without an exponent."""
+    text = f"{value:.15f}".rstrip("0").rstrip(".")
+    return repr(value).removesuffix(".0") if "e" not in repr(value) else text
+
+
+_MOST: Final = 1e9
+_UNITS: Final = {"": " frames", "%": " %", "pp": " points", "ms": " ms", "s": " s"}
+
+
+def _subjects() -> str:
+    return ", ".join((*_WORDS, *(f"{word}:PATTERN" for word in FUNCTIONS)))
+
+
+def _skip(text: str, at: int) -> int:
+    return at + len(text[at:]) - len(text[at:].lstrip())

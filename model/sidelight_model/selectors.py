@@ -1,0 +1,162 @@
+"""Selectors are Prometheus matchers: `{service="ads", version=~"2026.*", pod!="x"}`.
+
+The syntax and its meaning are Prometheus's (a label that is absent counts as the empty text;
+regular expressions match the whole value), with the braces optional.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sidelight_model.errors import BadSelector
+
+MAX_SELECTOR_CHARACTERS = 4096
+
+
+class Op(StrEnum):
+    """How a matcher compares."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    MATCHES = "=~"
+    NOT_MATCHES = "!~"
+
+
+FullMatch = Callable[[str, str], bool]
+"""(pattern, value) → whether the whole value matches; a server passes one that cannot be made slow."""
+
+
+def python_fullmatch(pattern: str, value: str) -> bool:
+    """Python's own `re`, for trusted patterns."""
+    return re.fullmatch(pattern, value) is not None
+
+
+CheckPattern = Callable[[str], None]
+"""Raises ValueError, saying why, for a pattern that the matching to come cannot use."""
+
+
+def python_pattern(pattern: str) -> None:
+    """Accepts the syntax of Python's own `re`."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One condition on one label."""
+
+    name: str
+    op: Op
+    value: str
+
+    def accepts(self, value: str, fullmatch: FullMatch = python_fullmatch) -> bool:
+        """Whether a label's value (empty if absent) meets the condition."""
+        if self.op is Op.EQUAL:
+            return value == self.value
+        if self.op is Op.NOT_EQUAL:
+            return value != self.value
+        return fullmatch(self.value, value) is (self.op is Op.MATCHES)
+
+    def __str__(self) -> str:
+        quoted = self.value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'{self.name}{self.op}"{quoted}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Conditions that must all hold; none at all selects everything."""
+
+    matchers: tuple[Matcher, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], fullmatch: FullMatch = python_fullmatch) -> bool:
+        return all(matcher.accepts(labels.get(matcher.name, ""), fullmatch) for matcher in self.matchers)
+
+    def __and__(self, other: Selector) -> Selector:
+        return Selector(tuple(dict.fromkeys(self.matchers + other.matchers)))
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, self.matchers)) + "}"
+
+
+_SPACE = re.compile(r"\s*")
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_OP = re.compile(r"=~|!~|!=|=")
+_QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)*)"' + r"|'((?:[^'\\\n]|\\.)*)'")
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
+
+
+def parse_selector(text: str, check: CheckPattern = python_pattern) -> Selector:
+    """Read a selector; raises BadSelector with the position of what could not be read."""
+    if len(text) > MAX_SELECTOR_CHARACTERS:
+        raise BadSelector(MAX_SELECTOR_CHARACTERS, f"longer than {MAX_SELECTOR_CHARACTERS} characters")
+    at = _skip(text, 0)
+    braces = text.startswith("{", at)
+    at = _skip(text, at + 1) if braces else at
+    end = "}" if braces else ""
+    matchers: list[Matcher] = []
+    while at < len(text) and not (braces and text[at] == end):
+        matcher, at = _matcher(text, at, check)
+        matchers.append(matcher)
+        if at < len(text) and text[at] == ",":
+            at = _skip(text, at + 1)
+        elif at < len(text) and text[at : at + 1] != end:
+            raise BadSelector(at, f"`,`{' or `}`' if braces else ''} was expected, not {text[at]!r}")
+    if braces:
+        if at >= len(text):
+            raise BadSelector(at, "the closing `}` is missing")
+        at = _skip(text, at + 1)
+        if at < len(text):
+            raise BadSelector(at, "nothing may follow the closing `}`")
+    return Selector(tuple(matchers))
+
+
+def side_matchers(side: str) -> str:
+    """What a side of a comparison stands for: `version:2` is a matcher, all else is matchers."""
+    if side.startswith("version:"):
+        return str(Matcher("version", Op.EQUAL, side.removeprefix("version:")))
+    return side.removeprefix("match:")
+
+
+def _matcher(text: str, at: int, check: CheckPattern) -> tuple[Matcher, int]:
+    name = _NAME.match(text, at)
+    if name is None:
+        raise BadSelector(at, "a label name was expected")
+    at = _skip(text, name.end())
+    op = _OP.match(text, at)
+    if op is None:
+        raise BadSelector(at, "one of = != =~ !~ was expected")
+    at = _skip(text, op.end())
+    quoted = _QUOTED.match(text, at)
+    if quoted is None:
+        raise BadSelector(at, 'a value in quotes was expected, such as "shop"')
+    value = _unquote(quoted[1] if quoted[1] is not None else quoted[2], at)
+    if Op(op[0]) in (Op.MATCHES, Op.NOT_MATCHES):
+        try:
+            check(value)
+        except ValueError as error:
+            raise BadSelector(at, f"the regular expression cannot be read: {error}") from error
+    return Matcher(name[0], Op(op[0]), value), _skip(text, quoted.end())
+
+
+def _unquote(body: str, at: int) -> str:
+    """Undo the escapes of a quoted value; an unknown one, as in `\\d`, is an error as in Prometheus."""
+
+    def one(found: re.Match[str]) -> str:
+        if found[1] not in _ESCAPES:
+            raise BadSelector(
+                at + 1 + found.start(),
+                f"unknown escape \\{found[1]} (in a regular expression write \\\\{found[1]})",
+            )
+        return _ESCAPES[found[1]]
+
+    return re.sub(r"\\(.)", one, body)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at

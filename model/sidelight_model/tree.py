@@ -1,0 +1,214 @@
+"""The call tree of one profile, or of two side by side, in columns.
+
+A tree is a table of nodes in pre-order: a node's `level`, its frame (an index into `names`), and
+per side how many samples and nanoseconds ended exactly there (self). A node's subtree is the run of
+deeper nodes that follows it, so totals, pruning and drawing are single passes and nothing recurses:
+stacks thousands of frames deep are ordinary input. The layout is memray's idea (a flat table with a
+string table), chosen because it is what the browser draws from without building objects.
+
+Node 0 is the root `total`, level 0. Children stand in the order of their frames' text, so the same
+call path is in the same place on both sides and in every answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sidelight_model.frames import OTHER
+
+Row: TypeAlias = tuple[Sequence[str], int, int]
+"""(frames, root first; samples; nanoseconds)."""
+
+ROOT = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Nodes in pre-order; `self_samples[side][node]` and `self_ns[side][node]`."""
+
+    names: Sequence[str]
+    level: Sequence[int]
+    name: Sequence[int]
+    self_samples: Sequence[Sequence[int]]
+    self_ns: Sequence[Sequence[int]]
+
+    @property
+    def sides(self) -> int:
+        return len(self.self_samples)
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+
+def build(sides: Sequence[Iterable[Row]]) -> Tree:
+    """The tree of one side or more; a call path that only one side has is zero on the other."""
+    codes: dict[str, int] = {ROOT: 0}
+    children: dict[tuple[int, int], int] = {}
+    parent, frame = [0], [0]
+    weights: list[tuple[list[int], list[int]]] = [([0], [0]) for _ in sides]
+    for (samples, ns), rows in zip(weights, sides, strict=True):
+        for frames, count, time in rows:
+            node = 0
+            for text in frames:
+                code = codes.setdefault(text, len(codes))
+                child = children.setdefault((node, code), len(parent))
+                if child == len(parent):
+                    parent.append(node)
+                    frame.append(code)
+                node = child
+            missing = len(parent) - len(samples)
+            samples.extend([0] * missing)
+            ns.extend([0] * missing)
+            samples[node] += count
+            ns[node] += time
+    for samples, ns in weights:
+        missing = len(parent) - len(samples)
+        samples.extend([0] * missing)
+        ns.extend([0] * missing)
+    names = list(codes)
+    order, level = preorder(parent, [names[code] for code in frame])
+    return Tree(
+        names,
+        level,
+        [frame[node] for node in order],
+        [[samples[node] for node in order] for samples, _ in weights],
+        [[ns[node] for node in order] for _, ns in weights],
+    )
+
+
+def preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Nodes in pre-order with children sorted by text, and the level of each."""
+    below: list[list[int]] = [[] for _ in parent]
+    for node in sorted(range(1, len(parent)), key=text.__getitem__, reverse=True):
+        below[parent[node]].append(node)
+    order: list[int] = []
+    level: list[int] = []
+    waiting = [(0, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        order.append(node)
+        level.append(depth)
+        waiting.extend((child, depth + 1) for child in below[node])
+    return order, level
+
+
+def totals(tree: Tree, side: int, of: Literal["samples", "ns"] = "samples") -> list[int]:
+    """Each node's total: its self and everything below it."""
+    total = list((tree.self_samples if of == "samples" else tree.self_ns)[side])
+    for node, above in reversed(list(enumerate(parents(tree)))):
+        if node:
+            total[above] += total[node]
+    return total
+
+
+def parents(tree: Tree) -> list[int]:
+    """The node above each node; the root's is itself."""
+    above = [0] * len(tree)
+    path = [0]
+    for node, level in enumerate(tree.level):
+        if node:
+            del path[level:]
+            above[node] = path[-1]
+            path.append(node)
+    return above
+
+
+def prune(tree: Tree, nodes: int) -> tuple[Tree, int]:
+    """Keep about the `nodes` heaviest nodes; returns the tree and how many nodes were folded away.
+
+    What is dropped becomes one child `(other)` of the node it hung from, so every kept node's
+    total, and the root's, stay what they were. A node weighs its largest share of any side's
+    time. The result has at most `nodes` nodes besides the `(other)` ones.
+    """
+    pruned, dropped, _ = prune_to(tree, nodes)
+    return pruned, dropped
+
+
+def prune_to(tree: Tree, nodes: int) -> tuple[Tree, int, Sequence[int]]:
+    """The same, and where each node of the tree went."""
+    if nodes < 1:
+        raise ValueError("a tree keeps at least its root")
+    if len(tree) <= nodes:
+        return tree, 0, range(len(tree))
+    keep = _heaviest(tree, nodes)
+    names = list(tree.names)
+    other = names.index(OTHER) if OTHER in names else len(names)
+    if other == len(names):
+        names.append(OTHER)
+    level: list[int] = []
+    name: list[int] = []
+    samples: list[list[int]] = [[] for _ in range(tree.sides)]
+    ns: list[list[int]] = [[] for _ in range(tree.sides)]
+    folded: dict[int, int] = {}
+    moved: list[int] = []
+    path: list[int] = []  # kept nodes above the current one, as old numbers
+    at: list[int] = []  # the same as new numbers
+
+    def put(depth: int, code: int) -> int:
+        level.append(depth)
+        name.append(code)
+        for side in range(tree.sides):
+            samples[side].append(0)
+            ns[side].append(0)
+        return len(level) - 1
+
+    for node in range(len(tree)):
+        while path and tree.level[path[-1]] >= tree.level[node]:
+            path.pop()
+            at.pop()
+        if keep[node]:
+            # A subtree that reappears below a dropped node cannot happen: a child never outweighs its parent.
+            target = put(tree.level[node], tree.name[node])
+            path.append(node)
+            at.append(target)
+        else:
+            target = folded.get(at[-1], -1)
+            if target < 0:
+                target = folded[at[-1]] = put(level[at[-1]] + 1, other)
+        moved.append(target)
+        for side in range(tree.sides):
+            samples[side][target] += tree.self_samples[side][node]
+            ns[side][target] += tree.self_ns[side][node]
+    pruned = Tree(names, level, name, samples, ns)
+    return pruned, len(tree) - sum(keep), moved
+
+
+def ends(tree: Tree, stacks: Iterable[Sequence[str]]) -> list[int]:
+    """The node of an unpruned tree that each of these stacks ends at, of those it was built from."""
+    code = {text: at for at, text in enumerate(tree.names)}
+    children = {(above, tree.name[node]): node for node, above in enumerate(parents(tree)) if node}
+    found = []
+    for frames in stacks:
+        node = 0
+        for text in frames:
+            node = children[node, code[text]]
+        found.append(node)
+    return found
+
+
+def _heaviest(tree: Tree, nodes: int) -> list[bool]:
+    sides = [(totals(tree, side, "ns"), totals(tree, side)) for side in range(tree.sides)]
+    weight = [0.0] * len(tree)
+    for ns, samples in sides:
+        column = ns if ns[0] else samples
+        if whole := column[0]:
+            weight = [max(old, value / whole) for old, value in zip(weight, column, strict=True)]
+    # Pre-order breaks ties, so a parent is always chosen before an equally heavy child.
+    chosen = heapq.nsmallest(nodes, range(len(tree)), key=lambda node: (-weight[node], node))
+    keep = [False] * len(tree)
+    for node in chosen:
+        keep[node] = True
+    return keep
+
+
+def outline(tree: Tree) -> str:
+    """The tree as text, for people and tests: `frame  total/self` for each side, in samples."""
+    columns = [(totals(tree, side), tree.self_samples[side]) for side in range(tree.sides)]
+    lines = []
+    for node, level in enumerate(tree.level):
+        values = "  ".join(f"{total[node]}/{own[node]}" for total, own in columns)
+        lines.append(f"{'  ' * level}{tree.names[tree.name[node]]}  {values}")
+    return "\n".join(lines)

@@ -1,0 +1,263 @@
+"""A window is what a sidecar ships: the stacks of one process over a few seconds.
+
+On the wire it is a line `# {json header}` followed by folded lines; a body holds one window or
+more. Tools that read folded text pass over the header. Equal windows give equal bytes: the header
+has sorted keys and no spaces, and the stacks are sorted. docs/formats.md is the specification.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from sidelight_model.counts import ZERO, Counts
+from sidelight_model.errors import BadHeader, LimitExceeded, Reason
+from sidelight_model.folded import Stack, decode_line, parse_lines, render_folded, split
+from sidelight_model.frames import TRUNCATED
+from sidelight_model.labels import LabelLimits, Labels
+
+FORMAT = 1
+_ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_MAX_INT = 2**63 - 1
+_MAX_WORDS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well a window was watched. Durations are nanoseconds; zero or empty means not known.
+
+    attempts: ticks tried; samples: thread samples taken; errors: failed ticks by kind; late_ns: how far
+    the ticks ran behind, added up; nominal_ns: the length asked for; mode: `gil` (at most the thread that
+    holds the GIL is stopped while stacks are read), `blocking` (all threads are), `nonblocking` (none is,
+    and stacks may be wrong) or `command` (`py-spy record`); threads: the most seen at once; truncated:
+    samples clipped; target_cpu_ns, sampler_cpu_ns: CPU time spent meanwhile; paused_ns: how long nothing
+    was sampled just before, because a capture ran or the rate was lowered to none; missing_states: states
+    this sampler cannot tell apart; pid: in the sampler's namespace; stops, stopped_ns, longest_stop_ns: how
+    often and how long one thread of the process or more stood still to be read; other: samples whose stack
+    was not kept because there were too many, counted under `(other)`; reader: what read the stacks, `own`,
+    `py-spy` or `py-spy-native` (frames of C too); reduced: why fewer ticks were made than asked for, `cpu`,
+    `stops`, `cgroup` or `paused`.
+
+    A process may be shipped as several windows of one span, one for each value of the label `thread`. Then
+    that of `main` carries what is the process's as a whole (late_ns, the two CPU times and the three
+    numbers of stops), and all carry attempts and errors.
+    """
+
+    attempts: int = 0
+    samples: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+    late_ns: int = 0
+    nominal_ns: int = 0
+    mode: str = ""
+    sampler: str = ""
+    python: str = ""
+    threads: int = 0
+    truncated: int = 0
+    target_cpu_ns: int = 0
+    sampler_cpu_ns: int = 0
+    paused_ns: int = 0
+    missing_states: tuple[str, ...] = ()
+    pid: int = 0
+    stops: int = 0
+    stopped_ns: int = 0
+    longest_stop_ns: int = 0
+    other: int = 0
+    reader: str = ""
+    reduced: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        """Ticks that gave no stacks."""
+        return sum(self.errors.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Stacks of one process, counted from `start_ns` (Unix time) for `duration_ns`.
+
+    `period_ns` is the sampling period asked for (10^9 / rate): a sample stands for that much time.
+    """
+
+    id: str
+    labels: Labels
+    start_ns: int
+    duration_ns: int
+    period_ns: int
+    counts: Mapping[Stack, Counts]
+    quality: Quality = field(default_factory=Quality)
+
+    @property
+    def total(self) -> Counts:
+        """Samples by state, over all stacks."""
+        total = ZERO
+        for counts in self.counts.values():
+            total = total.plus(counts)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a body of windows may hold at most; deeper stacks are clipped, all else is refused."""
+
+    max_windows: int = 1000
+    max_stacks: int = 100_000
+    max_depth: int = 4096
+    max_duration_ns: int = 3600 * 10**9
+    labels: LabelLimits = field(default_factory=LabelLimits)
+
+
+def encode(windows: Iterable[Window]) -> bytes:
+    """Windows as they go over the wire and lie in the spool."""
+    return "".join(f"# {_header(window)}\n{render_folded(window.counts)}" for window in windows).encode()
+
+
+def decode(body: bytes, limits: Limits | None = None) -> list[Window]:
+    """Read what `encode` wrote, from anybody.
+
+    Raises BadHeader or BadFolded with the line's number, BadLabel, or LimitExceeded. Stacks that are
+    clipped here are counted in `quality.truncated`, as those that the sampler clipped are.
+    """
+    limits = limits or Limits()
+    windows: list[Window] = []
+    lines = iter(enumerate(body.split(b"\n"), 1))
+    header = _first_header(lines)
+    while header is not None:
+        if len(windows) == limits.max_windows:
+            raise too_many_windows(limits.max_windows)
+        part = _Part(lines)
+        counts = parse_lines(part, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
+        windows.append(replace(read_header(*header, limits, clipped=clipped(counts)), counts=counts))
+        header = part.next_header
+    return windows
+
+
+def too_many_windows(most: int) -> LimitExceeded:
+    """The refusal of a body with more windows than allowed."""
+    return LimitExceeded(
+        f"more than {most} windows in one request",
+        reason=Reason.TOO_MANY_WINDOWS,
+        hint="Send fewer windows at once.",
+    )
+
+
+def is_window_id(text: str) -> bool:
+    """Whether `text` is a ULID, which every window id is."""
+    return _ULID.fullmatch(text) is not None
+
+
+class _Part:
+    """The folded lines of one window, up to the next header or the end."""
+
+    def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
+        self._lines = lines
+        self.next_header: tuple[int, bytes] | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        for number, line in self._lines:
+            if line.startswith(b"#"):
+                self.next_header = (number, line)
+                return
+            yield number, decode_line(number, line)
+
+
+def _first_header(lines: Iterator[tuple[int, bytes]]) -> tuple[int, bytes] | None:
+    for number, line in lines:
+        if line.startswith(b"#"):
+            return number, line
+        if line.strip():
+            raise BadHeader(number, "folded lines before any header")
+    return None
+
+
+def _header(window: Window) -> str:
+    quality = {f.name: getattr(window.quality, f.name) for f in fields(Quality)}
+    header = {
+        "format": FORMAT,
+        "id": window.id,
+        "labels": dict(window.labels),
+        "start_ns": window.start_ns,
+        "duration_ns": window.duration_ns,
+        "period_ns": window.period_ns,
+        "quality": {name: value for name, value in quality.items() if value},
+    }
+    # JSON text may hold line separators other than \n; in ASCII a header is one line for every tool.
+    return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=dict)
+
+
+def read_header(number: int, line: bytes, limits: Limits, *, clipped: int = 0) -> Window:
+    """A window as its header line says, its stacks left out, of which so many samples are `clipped`.
+
+    Raises BadHeader with the line's number, BadLabel, or LimitExceeded.
+    """
+    try:
+        raw = json.loads(line[1:])
+    except (ValueError, RecursionError) as error:
+        raise BadHeader(number, f"not JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise BadHeader(number, "not a JSON object")
+    if raw.get("format") != FORMAT:
+        raise BadHeader(number, f"format {raw.get('format')!r} is not known here (this is format {FORMAT})")
+    known = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
+    if unknown := sorted(set(raw) - known):
+        raise BadHeader(number, f"unknown field {unknown[0]!r}")
+    if not isinstance(raw.get("id"), str) or not is_window_id(raw["id"]):
+        raise BadHeader(number, "`id` is not a ULID")
+    start, duration, period = (_whole(number, raw, name) for name in ("start_ns", "duration_ns", "period_ns"))
+    if not 0 < duration <= limits.max_duration_ns:
+        raise BadHeader(number, f"`duration_ns` must be above 0 and at most {limits.max_duration_ns}")
+    if not 0 < period <= 10**10:
+        raise BadHeader(number, "`period_ns` must be above 0 and at most 10^10")
+    labels = Labels.check(raw.get("labels"), limits.labels)
+    quality = _quality(number, raw.get("quality", {}))
+    if clipped > quality.truncated:
+        quality = replace(quality, truncated=clipped)
+    return Window(raw["id"], labels, start, duration, period, {}, quality)
+
+
+def clipped(counts: Mapping[Stack, Counts]) -> int:
+    """Samples whose stack was clipped, here or before."""
+    return sum(
+        count.wall for stack, count in counts.items() if TRUNCATED in stack and TRUNCATED in split(stack)
+    )
+
+
+def _quality(number: int, raw: object) -> Quality:
+    if not isinstance(raw, dict):
+        raise BadHeader(number, "`quality` is not a JSON object")
+    values: dict[str, Any] = {}
+    for spec in fields(Quality):
+        if spec.name not in raw:
+            continue
+        value = raw[spec.name]
+        if spec.name == "errors":
+            if not isinstance(value, dict) or len(value) > _MAX_WORDS:
+                raise BadHeader(number, f"`quality.errors` is not an object of at most {_MAX_WORDS} counts")
+            value = {_word(number, kind): _whole(number, value, kind) for kind in sorted(value)}
+        elif spec.name in ("missing_states", "reduced"):
+            if not isinstance(value, list) or len(value) > _MAX_WORDS:
+                raise BadHeader(number, f"`quality.{spec.name}` is not a list of at most {_MAX_WORDS} words")
+            value = tuple(_word(number, word) for word in value)
+        elif spec.name in ("mode", "sampler", "python", "reader"):
+            value = _word(number, value)
+        else:
+            value = _whole(number, raw, spec.name)
+        values[spec.name] = value
+    if unknown := sorted(set(raw) - {spec.name for spec in fields(Quality)}):
+        raise BadHeader(number, f"unknown field `quality.{unknown[0]}`")
+    return Quality(**values)
+
+
+def _whole(number: int, raw: Mapping[str, Any], name: str) -> int:
+    value = raw.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_INT:
+        raise BadHeader(number, f"`{name}` is not a whole number from 0 to 2^63-1")
+    return value
+
+
+def _word(number: int, value: object) -> str:
+    if not isinstance(value, str) or len(value) > 64 or not value.isprintable():
+        raise BadHeader(number, f"{str(value)[:40]!r} is not a short text")
+    return value

@@ -1,0 +1,19 @@
+"""`sidelight sidecar`: options to settings, settings to a running sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from sidelight import logs
+from sidelight_sidecar.main import serve
+from sidelight_sidecar.samplers import malloc_tuning
+from sidelight_sidecar.settings import parse
+
+
+def run(argv: list[str]) -> int:
+    """0 after a signal, 1 when a root task died; raises SidelightError for what is wrong at start."""
+    settings = parse(argv, os.environ)
+    logs.configure(json=settings.log_json, level=settings.log_level)
+    malloc_tuning.keep_one()
+    return asyncio.run(serve(settings))

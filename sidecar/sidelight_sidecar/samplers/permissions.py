@@ -1,0 +1,272 @@
+"""Why a process may not be read, and what to grant so that it may.
+
+The kernel's rule (ptrace(2), "Ptrace access mode checking"): whoever has SYS_PTRACE in the target's user
+namespace may; else all user and group ids must be the same, the target must be dumpable and have no
+capability that the reader lacks; and then Yama, seccomp and security modules are asked as well. `lack_of`
+goes through it in that order. docs/sidecar.md has the table of what was seen to work on a real kubelet, and
+a line for each word of `Lack`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from sidelight_model.errors import Reason
+from sidelight_sidecar.samplers.sampler import SamplingError
+
+_CAP_KILL = 5
+_CAP_SYS_PTRACE = 19
+_PTRACE_SEIZE = 0x4206
+_NO_PROCESS = 2**22 + 1
+"""Above the largest pid_max there is."""
+
+
+class Lack(StrEnum):
+    """The one thing that is missing: the word `lacks` in /readyz."""
+
+    SYS_PTRACE = "sys_ptrace"
+    USER_0 = "user_0"
+    FILE_CAPABILITY = "file_capability"
+    OTHER_USER = "other_user"
+    OTHER_GROUP = "other_group"
+    TARGET_CAPABILITIES = "target_capabilities"
+    NOT_DUMPABLE = "not_dumpable"
+    YAMA = "yama"
+    YAMA_OFF = "yama_off"
+    SECCOMP = "seccomp"
+    USER_NAMESPACE = "user_namespace"
+    SECURITY_MODULE = "security_module"
+    TRACED = "traced"
+    SHARED_PROCESSES = "shared_processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What this process may do to others.
+
+    `yama` is kernel.yama.ptrace_scope, None without Yama; `bounded` whether SYS_PTRACE is in the bounding
+    set, so that user 0 would have it; `file_capability` whether the interpreter's file carries
+    capabilities, and `no_new_privs` whether that is passed over; `blocked` the system call that seccomp
+    refuses; `profile` what a security module confines it to.
+    """
+
+    uid: int
+    sys_ptrace: bool
+    kill: bool
+    yama: int | None
+    gid: int = 0
+    permitted: int = 0
+    bounded: bool = False
+    no_new_privs: bool = False
+    file_capability: bool = False
+    blocked: str = ""
+    uid_map: str = ""
+    profile: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is known of the process that may not be read; no ids where it is gone, `tracer` 0 for none."""
+
+    uids: frozenset[int] = frozenset()
+    gids: frozenset[int] = frozenset()
+    permitted: int = 0
+    dumpable: bool = True
+    uid_map: str = ""
+    tracer: int = 0
+
+
+def own_rights(root: Path = Path("/proc")) -> Rights:
+    """The rights of this process now."""
+    status = _status(root / "self")
+    effective, bounding = int(status.get("CapEff", "0"), 16), int(status.get("CapBnd", "0"), 16)
+    yama = _text(root / "sys/kernel/yama/ptrace_scope")
+    return Rights(
+        os.geteuid(),
+        bool(effective >> _CAP_SYS_PTRACE & 1),
+        bool(effective >> _CAP_KILL & 1),
+        int(yama) if yama.isdigit() else None,
+        gid=os.getegid(),
+        permitted=int(status.get("CapPrm", "0"), 16),
+        bounded=bool(bounding >> _CAP_SYS_PTRACE & 1),
+        no_new_privs=status.get("NoNewPrivs") == "1",
+        file_capability=_has_capabilities(Path(sys.executable)),
+        blocked=_blocked() if status.get("Seccomp", "0") != "0" else "",
+        uid_map=_text(root / "self/uid_map"),
+        profile=_text(root / "self/attr/current"),
+    )
+
+
+def target_of(pid: int, *, tracer: int = 0, root: Path = Path("/proc")) -> Target:
+    """What anybody may see of a process."""
+    folder = root / str(pid)
+    status = _status(folder)
+    uids = frozenset(map(int, status.get("Uid", "").split()))
+    try:
+        # Of a process that is not dumpable the files belong to root (proc(5)), whoever it runs as.
+        dumpable = (folder / "status").stat().st_uid in uids or not uids
+    except OSError:
+        dumpable = True
+    return Target(
+        uids,
+        frozenset(map(int, status.get("Gid", "").split())),
+        int(status.get("CapPrm", "0"), 16),
+        dumpable,
+        _text(folder / "uid_map"),
+        tracer,
+    )
+
+
+def denied(pid: int, rights: Rights, target: Target) -> SamplingError:
+    """The refusal to read process `pid`, with the one thing to grant."""
+    lack = lack_of(rights, target)
+    error = SamplingError(
+        f"not allowed to read the memory of process {pid}{_of(target)}",
+        reason=Reason.PTRACE_DENIED,
+        hint=hint_of(lack, rights, target),
+    )
+    error.lacks = lack.value
+    return error
+
+
+def lack_of(rights: Rights, target: Target) -> Lack:
+    """What is missing, given that the kernel said no."""
+    if target.tracer:
+        return Lack.TRACED
+    if rights.blocked:
+        return Lack.SECCOMP
+    if rights.yama == 3:
+        return Lack.YAMA_OFF
+    if rights.sys_ptrace:
+        other = target.uid_map and rights.uid_map and target.uid_map != rights.uid_map
+        return Lack.USER_NAMESPACE if other else Lack.SECURITY_MODULE
+    if target.uids - {rights.uid}:
+        return _of_another_user(rights)
+    if target.gids - {rights.gid}:
+        return Lack.OTHER_GROUP
+    if rights.yama:
+        return Lack.YAMA
+    if target.permitted & ~rights.permitted:
+        return Lack.TARGET_CAPABILITIES
+    return Lack.SECURITY_MODULE if target.dumpable and rights.uid else Lack.NOT_DUMPABLE
+
+
+def _of_another_user(rights: Rights) -> Lack:
+    if rights.uid == 0:
+        return Lack.SYS_PTRACE
+    if rights.file_capability:
+        return Lack.FILE_CAPABILITY
+    return Lack.USER_0 if rights.bounded else Lack.OTHER_USER
+
+
+def hint_of(lack: Lack, rights: Rights, target: Target) -> str:
+    """What to do about it, in Kubernetes' words."""
+    return _HINTS[lack].format(
+        mine=f"user {rights.uid}",
+        theirs=_user(target),
+        group=rights.gid,
+        groups=", ".join(map(str, sorted(target.gids))),
+        yama=rights.yama,
+        call=rights.blocked,
+        tracer=target.tracer,
+        because=" because no_new_privs is set (allowPrivilegeEscalation: false)"
+        if rights.no_new_privs
+        else "",
+        profile=f" (the sidecar's profile is {rights.profile})" if rights.profile else "",
+    )
+
+
+_AS_ROOT = "run the sidecar as user 0 (runAsUser: 0) with SYS_PTRACE added to its capabilities"
+_HINTS: Mapping[Lack, str] = {
+    Lack.SYS_PTRACE: "Add SYS_PTRACE to the sidecar's capabilities (securityContext.capabilities.add).",
+    Lack.USER_0: (
+        "The sidecar runs as {mine}, and only user 0 gets the capabilities that its container has: "
+        f"{_AS_ROOT}, or run it as {{theirs}}, without any."
+    ),
+    Lack.FILE_CAPABILITY: (
+        "The sidecar runs as {mine} and has not got the capability of its interpreter's file{because}: "
+        f"{_AS_ROOT}, or run it as {{theirs}}, without any."
+    ),
+    Lack.OTHER_USER: (
+        "The sidecar runs as {mine} and the process as {theirs}: "
+        f"{_AS_ROOT}, or run it as {{theirs}}, without any."
+    ),
+    Lack.OTHER_GROUP: (
+        "The sidecar runs in group {group} and the process in {groups}: give the sidecar the same "
+        f"runAsGroup, or {_AS_ROOT}."
+    ),
+    Lack.TARGET_CAPABILITIES: (
+        "The process has capabilities that the sidecar has not: drop them there (capabilities.drop: [ALL]), "
+        f"or {_AS_ROOT}."
+    ),
+    Lack.NOT_DUMPABLE: (
+        "The process is not dumpable: it has changed its user, or runs a file that it may not read. "
+        f"To read it all the same, {_AS_ROOT}."
+    ),
+    Lack.YAMA: f"kernel.yama.ptrace_scope is {{yama}} on the node: {_AS_ROOT}, or set it to 0.",
+    Lack.YAMA_OFF: (
+        "kernel.yama.ptrace_scope is 3 on the node, which forbids it to everybody until that is restarted."
+    ),
+    Lack.SECCOMP: (
+        "A seccomp profile refuses the call {call}: give the sidecar RuntimeDefault, or allow ptrace and "
+        "process_vm_readv in yours."
+    ),
+    Lack.USER_NAMESPACE: (
+        "The process is in a user namespace that the sidecar's SYS_PTRACE does not reach: run both in the "
+        "same one, as the containers of one pod do."
+    ),
+    Lack.SECURITY_MODULE: (
+        "All that the kernel itself asks for is there, so a security module forbids it{profile}: allow "
+        "ptrace in the AppArmor or SELinux profiles of both containers."
+    ),
+    Lack.TRACED: "Process {tracer} traces it (a debugger, strace, another profiler): end that one first.",
+    Lack.SHARED_PROCESSES: "Set shareProcessNamespace: true on the pod, or no other container can be seen.",
+}
+
+
+def _of(target: Target) -> str:
+    return f", which runs as {_user(target)}" if target.uids else ""
+
+
+def _user(target: Target) -> str:
+    return f"user {max(target.uids)}" if target.uids else "its user"
+
+
+def _blocked() -> str:
+    """The call that seccomp refuses, of the two that reading takes; neither attempt does anything."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    calls: Mapping[str, tuple[int | None, ...]] = {
+        "ptrace": (_PTRACE_SEIZE, _NO_PROCESS, None, None),
+        "process_vm_readv": (os.getpid(), None, 0, None, 0, 0),
+    }
+    for name, arguments in calls.items():
+        ctypes.set_errno(0)
+        if libc[name](*arguments) == -1 and ctypes.get_errno() in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+            return name
+    return ""
+
+
+def _has_capabilities(executable: Path) -> bool:
+    try:
+        return bool(os.getxattr(executable, "security.capability"))
+    except OSError:
+        return False
+
+
+def _status(folder: Path) -> dict[str, str]:
+    lines = (line.partition(":") for line in _text(folder / "status").split("\n"))
+    return {name: value.strip() for name, _, value in lines}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace").strip("\0\n ")
+    except OSError:
+        return ""

@@ -1,0 +1,207 @@
+"""The seam between the sidecar and whatever reads stacks: (process, time) → counts and a quality ledger.
+
+A Sampler attaches to a process and gives a Session; a Session gives what was Sampled since it was
+last asked. Two stand behind it: the extension `sidelight_native`, attached once, and the `py-spy
+record` command, run once per window. Every call here may block: call them in threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Protocol
+
+from sidelight_model.counts import ZERO, Counts
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.folded import Stack
+from sidelight_model.frames import OTHER
+from sidelight_model.window import Quality
+from sidelight_sidecar.discovery.processes import Proc
+from sidelight_sidecar.overhead.budget import Used
+from sidelight_sidecar.samplers.timed_samples import Moments
+
+COMMAND = "command"
+_OTHER = Stack(OTHER)
+
+
+class SamplingError(SidelightError):
+    """A process cannot be sampled: `reason` is pid_gone, ptrace_denied, not_python,
+    unsupported_python, sampler_missing or sampler_failed."""
+
+    reason = Reason.SAMPLER_FAILED
+    lacks: str = ""
+    """With ptrace_denied, the one thing that is missing: a word of `permissions.Lack`."""
+
+
+Threads = Mapping[str, Mapping[Stack, Counts]]
+"""Counts by kind of thread: "main" and "other", or "" where the sampler does not tell them apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a session saw from `start_ns` (Unix time) for `duration_ns`.
+
+    `attach_cpu_ns` is the part of the sampler's CPU time that went into attaching. `moments` are the samples
+    one by one, of a session that keeps them; what is added up has none.
+    """
+
+    threads: Threads
+    start_ns: int
+    duration_ns: int
+    quality: Quality
+    attach_cpu_ns: int = 0
+    moments: Moments | None = None
+
+    @property
+    def counts(self) -> Mapping[Stack, Counts]:
+        """The counts of all threads."""
+        return reduce(add_counts, self.threads.values(), {})
+
+    @property
+    def empty(self) -> bool:
+        """True when nothing was even tried, so that there is nothing to tell."""
+        quality = self.quality
+        tried = quality.attempts or quality.errors or any(self.threads.values())
+        return not tried and not self.duration_ns
+
+    def plus(self, later: Sampled, max_stacks: int | None = None) -> Sampled:
+        """This and what followed it without a gap, as one; the clock may have been set in between.
+
+        New stacks above `max_stacks` are counted under `(other)`.
+        """
+        threads, folded = add_threads(self.threads, later.threads, max_stacks)
+        quality = add_quality(self.quality, later.quality)
+        return Sampled(
+            threads,
+            self.start_ns,
+            self.duration_ns + later.duration_ns,
+            replace(quality, other=quality.other + folded),
+            self.attach_cpu_ns + later.attach_cpu_ns,
+        )
+
+    def used(self, rate_hz: float, *, stops: bool) -> Used:
+        """What sampling at this rate took; `stops` when the way of sampling makes threads stand still.
+
+        Of a command that stops threads but does not say for how long, nearly all of its CPU time is spent
+        while they are stopped.
+        """
+        quality = self.quality
+        cpu_ns = max(0, quality.sampler_cpu_ns - self.attach_cpu_ns)
+        stopped_ns = quality.stopped_ns if quality.mode != COMMAND else cpu_ns * stops
+        ticks = quality.attempts if quality.mode != COMMAND else round(rate_hz * self.duration_ns / 1e9)
+        return Used(self.duration_ns / 1e9, rate_hz, ticks, cpu_ns / 1e9, stopped_ns / 1e9)
+
+
+class Session(Protocol):
+    """One process being sampled."""
+
+    @property
+    def ended(self) -> str | None:
+        """None while sampling; else why it ended: "exited", "exec" or "failed: …"."""
+
+    @property
+    def mode(self) -> str:
+        """How this process is sampled: `gil`, `blocking`, `nonblocking` or `command`."""
+
+    @property
+    def reader(self) -> str:
+        """What reads its stacks: `own` or `py-spy`."""
+
+    def set_rate(self, rate_hz: float) -> None:
+        """Sample at another rate, from now on if the sampler is gapless, else from the next take on.
+
+        A gapless session does nothing at all at rate 0.
+        """
+
+    def take(self) -> Sampled:
+        """What was seen since the last take; sampling goes on, or `ended` says why it does not."""
+
+    def stop(self) -> Sampled:
+        """End sampling and give what was left; never raises for a process that has gone."""
+
+
+class Sampler(Protocol):
+    """A way of reading stacks."""
+
+    @property
+    def name(self) -> str:
+        """The sampler and its version, as stored with each window: "py-spy 0.4.3"."""
+
+    @property
+    def gapless(self) -> bool:
+        """Whether `take` leaves no gap, so that it may be called every second."""
+
+    @property
+    def mode(self) -> str:
+        """The mode asked for: `auto`, `gil`, `blocking`, `nonblocking` or `command`."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether it makes threads of the target stand still."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether it gives samples one by one as well."""
+
+    @property
+    def missing_states(self) -> tuple[str, ...]:
+        """States it cannot tell apart from running, or does not see at all."""
+
+    def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> Session:
+        """Begin sampling; windows will be about `window_seconds` long. Raises SamplingError."""
+
+
+def add_counts(one: Mapping[Stack, Counts], other: Mapping[Stack, Counts]) -> dict[Stack, Counts]:
+    """Counts of both, stack by stack."""
+    total = dict(one)
+    for stack, counts in other.items():
+        total[stack] = total.get(stack, ZERO).plus(counts)
+    return total
+
+
+def add_threads(one: Threads, later: Threads, max_stacks: int | None = None) -> tuple[Threads, int]:
+    """Counts of both, thread by thread, and how many samples of `later` had no room of their own."""
+    total = {kind: dict(counts) for kind, counts in one.items()}
+    room = math.inf if max_stacks is None else max_stacks - sum(map(len, total.values()))
+    folded = 0
+    for kind, found in later.items():
+        counts = total.setdefault(kind, {})
+        for stack, count in found.items():
+            known = counts.get(stack)
+            if known is None and stack != OTHER:
+                if room <= 0:
+                    folded += count.wall
+                    counts[_OTHER] = counts.get(_OTHER, ZERO).plus(count)
+                    continue
+                room -= 1
+            counts[stack] = count if known is None else known.plus(count)
+    return total, folded
+
+
+def add_quality(one: Quality, other: Quality) -> Quality:
+    """The ledger of two windows of one process taken in the same way, as one."""
+    errors = {
+        kind: one.errors.get(kind, 0) + other.errors.get(kind, 0)
+        for kind in sorted({*one.errors, *other.errors})
+    }
+    return replace(
+        one,
+        attempts=one.attempts + other.attempts,
+        samples=one.samples + other.samples,
+        errors=errors,
+        late_ns=one.late_ns + other.late_ns,
+        nominal_ns=one.nominal_ns + other.nominal_ns,
+        threads=max(one.threads, other.threads),
+        truncated=one.truncated + other.truncated,
+        target_cpu_ns=one.target_cpu_ns + other.target_cpu_ns,
+        sampler_cpu_ns=one.sampler_cpu_ns + other.sampler_cpu_ns,
+        paused_ns=one.paused_ns + other.paused_ns,
+        missing_states=tuple(sorted({*one.missing_states, *other.missing_states})),
+        stops=one.stops + other.stops,
+        stopped_ns=one.stopped_ns + other.stopped_ns,
+        longest_stop_ns=max(one.longest_stop_ns, other.longest_stop_ns),
+        other=one.other + other.other,
+        reduced=tuple(sorted({*one.reduced, *other.reduced})),
+    )

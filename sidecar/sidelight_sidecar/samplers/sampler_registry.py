@@ -1,0 +1,109 @@
+"""The samplers at hand on this machine, by mode."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from sidelight_model.errors import Reason
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.samplers.native_sampler import NativeSampler
+from sidelight_sidecar.samplers.permissions import denied, own_rights, target_of
+from sidelight_sidecar.samplers.pyspy_command import CommandSampler
+from sidelight_sidecar.samplers.sampler import Sampler, SamplingError
+from sidelight_sidecar.settings import CAPTURE_MODES
+
+
+class Samplers:
+    """Makes samplers; `extension` is the module `sidelight_native`, or None where it is not built.
+
+    All sessions of the extension share one engine, which samples in one thread.
+    """
+
+    def __init__(
+        self,
+        extension: Any | None,
+        procfs: ProcFs,
+        *,
+        max_depth: int,
+        max_stacks: int = 50_000,
+        max_stop_us: int = 2000,
+    ) -> None:
+        self._extension = extension
+        self._procfs = procfs
+        self._max_depth = max_depth
+        self._max_stacks = max_stacks
+        self._may_stop = own_rights().blocked != "ptrace"
+        self._engine: Any | None = None
+        if extension is not None:
+            self._engine = extension.Engine(max_stop_us=max_stop_us, max_stacks=max_stacks)
+
+    def get(self, mode: str, most_timed: int = 0) -> Sampler:
+        """The sampler of a mode.
+
+        `auto` is the command where there is no extension; `native` is the command with frames of C.
+        With `most_timed` it keeps samples one by one, this many between two takes, where it can.
+
+        Raises SamplingError (`sampler_missing`).
+        """
+        if mode in ("command", "native") or (mode == "auto" and self._extension is None):
+            return CommandSampler(
+                find_command(),
+                self._procfs,
+                max_depth=self._max_depth,
+                max_stacks=self._max_stacks,
+                native=mode == "native",
+                explain=self._explain,
+            )
+        if self._extension is None or self._engine is None:
+            raise SamplingError(
+                f"mode {mode} needs the extension sidelight_native, which is not built for this Python",
+                reason=Reason.SAMPLER_MISSING,
+                hint="Install it (make native), or use mode auto or command.",
+            )
+        version = self._extension.__version__
+        return NativeSampler(
+            self._engine,
+            version,
+            mode,
+            max_depth=self._max_depth,
+            explain=self._explain,
+            most_timed=most_timed,
+            may_stop=self._may_stop,
+        )
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that a capture may ask for."""
+        return ("auto", "command", "native") if self._extension is None else CAPTURE_MODES
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of the engine's thread so far."""
+        return 0.0 if self._engine is None else self._engine.cpu_ns / 1e9
+
+    def close(self) -> None:
+        """End the engine and every session that is left."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def _explain(self, pid: int) -> SamplingError:
+        tracers = {tracer for _, tracer in self._procfs.thread_states(pid) if tracer}
+        return denied(pid, own_rights(), target_of(pid, tracer=min(tracers, default=0)))
+
+
+def find_command() -> Path:
+    """The py-spy command that was installed with this Python, else the one in PATH."""
+    own = Path(sysconfig.get_path("scripts")) / "py-spy"
+    if own.exists():
+        return own
+    found = shutil.which("py-spy")
+    if found is None:
+        raise SamplingError(
+            "there is no py-spy command",
+            reason=Reason.SAMPLER_MISSING,
+            hint="pip install 'sidelight[sidecar]'",
+        )
+    return Path(found)

@@ -1,0 +1,414 @@
+"""Every setting of the sidecar, declared once and checked together."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sidelight import settings as house
+from sidelight.settings import BadSetting, setting
+from sidelight_model.errors import BadLabel
+from sidelight_model.labels import KNOWN, Labels
+from sidelight_sidecar.one_shot import NO_TICKET, Ticket, ticket
+from sidelight_sidecar.triggers import Growth, Rules
+
+MODES = ("auto", "gil", "blocking", "nonblocking", "command")
+# Unwinding the C stack takes ten times as long: for a minute that was asked for, not for always.
+CAPTURE_MODES = (*MODES, "native")
+_HALF_HOUR = 1800.0
+
+
+def _pid(text: str) -> int:
+    value = house.whole(text)
+    if value < 1:
+        raise ValueError(f"{text!r} is not a process id")
+    return value
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{text!r} is not an http:// or https:// URL")
+    if parts.username or parts.password:
+        raise ValueError("a URL must not hold a password: use --token-file")
+    return text.rstrip("/")
+
+
+def _growth(text: str) -> Growth:
+    if text.endswith("%"):
+        return Growth(share=house.positive(text[:-1].strip()) / 100)
+    size = house.size(text)
+    if size < 1:
+        raise ValueError(f"{text!r} is no growth")
+    return Growth(size=size)
+
+
+def _growing(text: str) -> str:
+    _growth(text)
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What `sidelight sidecar` was told. Names carry their units."""
+
+    collector: str = setting("", "where windows are sent", read=_url, required=True, metavar="URL")
+    token_file: Path | None = setting(
+        None, "file with the bearer token for the collector, read anew for every request", read=Path
+    )
+    attached: Ticket = setting(
+        NO_TICKET,
+        "one-time token of a collector that attached this sidecar: it takes that one capture and ends",
+        read=ticket,
+        secret=True,
+        metavar="TOKEN",
+    )
+    pid: tuple[int, ...] = setting((), "watch this process; may be repeated", read=_pid, metavar="N")
+    match: str = setting("", "watch Python processes whose command line this pattern finds", metavar="REGEX")
+    all: bool = setting(False, "watch every Python process of this PID namespace")
+    include_children: bool = setting(True, "watch the Python descendants of what is watched as well")
+    in_container: str = setting(
+        "", "watch only what runs in this container of the pod, as Kubernetes names it", metavar="NAME"
+    )
+    max_processes: int = setting(64, "watch at most this many processes at once", read=house.whole)
+    service: str = setting("", "label: the service", required=True, metavar="NAME")
+    version: str = setting("", "label: the version deployed")
+    namespace: str = setting("", "label: the namespace", metavar="NAME")
+    pod: str = setting(socket.gethostname(), "label: the pod", metavar="NAME")
+    container: str = setting("", "label: the container", metavar="NAME")
+    node: str = setting("", "label: the node", metavar="NAME")
+    label: tuple[tuple[str, str], ...] = setting(
+        (), "a label of your own; may be repeated", read=_label, metavar="NAME=VALUE"
+    )
+    rate: int = setting(100, "samples per second, at most 1000", read=house.whole, metavar="HZ")
+    window_seconds: float = setting(10.0, "length of a window", read=house.positive)
+    interval_seconds: float | None = setting(
+        None, "take one window per interval of this length; not given: without a gap", read=house.positive
+    )
+    jitter_seconds: float | None = setting(
+        None,
+        "begin a scheduled window up to this much later, by chance; not given: a tenth of the interval",
+        read=house.seconds,
+    )
+    trigger_only: bool = setting(False, "sample only when a capture or a trigger asks for it")
+    trigger_cpu_percent: float | None = setting(
+        None,
+        "look closer when a container takes more than this of its CPU limit, or a process of one core where "
+        "there is no limit",
+        read=house.positive,
+    )
+    trigger_throttled_percent: float | None = setting(
+        None,
+        "look closer when a container is throttled in more than this much of its periods",
+        read=house.positive,
+    )
+    trigger_over_seconds: float = setting(
+        30.0, "the time over which CPU and throttling are measured for that", read=house.positive
+    )
+    trigger_rss_growth: str = setting(
+        "", "look closer when a process has grown by this: bytes (200M) or a share (50%)", read=_growing
+    )
+    trigger_rss_seconds: float = setting(
+        300.0, "the time within which; as much after a process's start does not count", read=house.positive
+    )
+    trigger_ready: bool = setting(
+        False, "look closer when a service that was started with the sidecar, or anew, is ready"
+    )
+    trigger_sigterm: bool = setting(
+        False, "at SIGTERM, ship what is kept in memory, also of processes that ended just before"
+    )
+    trigger_rate: int | None = setting(
+        None,
+        "samples per second after a trigger; not given: twice --rate, at most 1000",
+        read=house.whole,
+        metavar="HZ",
+    )
+    trigger_seconds: float = setting(30.0, "how long a closer look lasts", read=house.positive)
+    trigger_rest_seconds: float = setting(
+        600.0, "after one, no trigger fires on the same process for this long", read=house.seconds
+    )
+    mode: str = setting(
+        "auto",
+        "how stacks are read: gil (the thread that holds the GIL stands still), blocking (all threads do), "
+        "nonblocking (none does, and stacks may be wrong), command (`py-spy record`), or auto: gil, blocking "
+        "before Python 3.11, command where the extension is missing",
+    )
+    budget_cpu_percent: float = setting(
+        1.0, "sampling all processes takes at most this much of one core; rates give way", read=house.positive
+    )
+    budget_stop_percent: float = setting(
+        1.0,
+        "a process stands still for at most this much of its time; its rate gives way",
+        read=house.positive,
+    )
+    max_stop_ms: float = setting(
+        2.0, "a process never stands still for longer than this at a time", read=house.positive
+    )
+    max_depth: int = setting(1024, "clip deeper stacks with a (truncated) frame", read=house.whole)
+    max_stacks: int = setting(
+        50_000, "stacks told apart in one window; the rest is counted as (other)", read=house.whole
+    )
+    preroll_seconds: float = setting(
+        0.0,
+        "between scheduled windows, and with --trigger-only, keep the last so many seconds in memory: "
+        "a capture ships them first",
+        read=house.seconds,
+    )
+    preroll_max_bytes: int = setting(16 << 20, "room for what is kept so", read=house.size)
+    pause_file: Path | None = setting(None, "nothing is sampled while this file exists", read=Path)
+    scan_seconds: float = setting(0.5, "look for new and ended processes this often", read=house.positive)
+    attach_retry_max_seconds: float = setting(
+        60.0, "longest wait before a process that could not be read is tried again", read=house.positive
+    )
+    spool_dir: Path | None = setting(
+        None, "directory for windows not yet sent; not given: one of its own under /tmp", read=Path
+    )
+    spool_max_bytes: int = setting(256 << 20, "room for the spool", read=house.size)
+    batch_max_bytes: int = setting(8 << 20, "most bytes of windows in one request", read=house.size)
+    send_timeout_seconds: float = setting(30.0, "wait this long for the collector", read=house.positive)
+    send_backoff_max_seconds: float = setting(
+        60.0, "longest pause between tries to send", read=house.positive
+    )
+    listen: str = setting("127.0.0.1:8081", "where /capture and /metrics are", metavar="HOST:PORT")
+    capture_token_file: Path | None = setting(
+        None, "file with the bearer token that POST /capture, /pause and /resume ask for", read=Path
+    )
+    capture_max_seconds: float = setting(600.0, "longest capture", read=house.positive)
+    capture_max_rate: int = setting(1000, "fastest capture, samples per second", read=house.whole)
+    capture_budget_percent: float = setting(
+        10.0,
+        "captures take at most this much of one core together, and of each process's time",
+        read=house.positive,
+    )
+    captures_from_collector: bool = setting(
+        True, "ask the collector for captures that people start there, and take them"
+    )
+    captures_hold_seconds: float = setting(
+        25.0, "the collector may keep such a question open for this long", read=house.positive
+    )
+    recording_max_bytes: int = setting(
+        8 << 20, "room for what one process's capture keeps in time order, compressed", read=house.size
+    )
+    recording_memory_bytes: int = setting(
+        64 << 20, "memory for all that is kept in time order until it is sent", read=house.size
+    )
+    recording_send_seconds: float = setting(
+        600.0, "go on trying to send what was kept in time order for this long", read=house.positive
+    )
+    exit_when_done_seconds: float | None = setting(
+        None,
+        "end, with exit code 0, when processes were watched and none has been left for this long, as beside "
+        "a Job; not given: wait for others",
+        read=house.seconds,
+    )
+    flush_seconds: float = setting(
+        10.0, "at SIGTERM, go on sending for at most this long", read=house.seconds
+    )
+    log_json: bool = setting(False, "log lines as JSON")
+    log_level: str = setting("info", "least level logged: debug, info, warning, error", read=str.lower)
+
+    def __post_init__(self) -> None:
+        _check_targets(self)
+        _check_times(self)
+        _check_bounds(self)
+        _check_triggers(self)
+        _ = self.address
+        if self.mode not in MODES:
+            raise BadSetting(f"--mode {self.mode!r} is not one of {', '.join(MODES)}")
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise BadSetting(f"--log-level {self.log_level!r} is not one of debug, info, warning, error")
+        names = [name for name, _ in self.label]
+        own = [name for name in names if name in ("trigger", "trigger_reason")]
+        if own:
+            raise BadSetting(
+                f"--label {own[0]}: the sidecar says so itself what made it look closer",
+                hint="Use another name.",
+            )
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise BadSetting(f"--label {twice[0]} is given twice", hint="A label has one value.")
+        reserved = [name for name in names if name in KNOWN]
+        if reserved:
+            raise BadSetting(
+                f"--label {reserved[0]}: this label has a meaning of its own",
+                hint=f"Use --{reserved[0]} where there is one, or another name.",
+            )
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """`--match`, compiled."""
+        return re.compile(self.match) if self.match else None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """`--listen` as host and port."""
+        return house.address(self.listen)
+
+    @property
+    def spool(self) -> Path:
+        """Where the spool lies: stable over restarts of the same sidecar."""
+        if self.spool_dir is not None:
+            return self.spool_dir
+        return Path(tempfile.gettempdir()) / f"sidelight-spool-{os.getuid()}-{self.address[1]}"
+
+    @property
+    def jitter(self) -> float:
+        """Seconds of jitter, never so long that a window could meet the next."""
+        if self.interval_seconds is None:
+            return 0.0
+        room = self.interval_seconds - self.window_seconds
+        return min(room, self.interval_seconds / 10) if self.jitter_seconds is None else self.jitter_seconds
+
+    @property
+    def triggers(self) -> Rules:
+        """What makes it look closer."""
+        return Rules(
+            cpu=_share(self.trigger_cpu_percent),
+            throttled=_share(self.trigger_throttled_percent),
+            over=self.trigger_over_seconds,
+            growth=_growth(self.trigger_rss_growth) if self.trigger_rss_growth else None,
+            growth_seconds=self.trigger_rss_seconds,
+            ready=self.trigger_ready,
+            sigterm=self.trigger_sigterm,
+            lasts=self.trigger_seconds,
+            rest=self.trigger_rest_seconds,
+        )
+
+    @property
+    def trigger_hz(self) -> int:
+        """The rate after a trigger."""
+        return min(1000, 2 * self.rate) if self.trigger_rate is None else self.trigger_rate
+
+    @property
+    def labels(self) -> Labels:
+        """What every window of this sidecar is labelled with; raises BadLabel."""
+        known = {
+            "service": self.service,
+            "version": self.version,
+            "namespace": self.namespace,
+            "pod": self.pod,
+            "container": self.container,
+            "node": self.node,
+        }
+        return Labels.check({**known, **dict(self.label)})
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
+    """The settings from flags, then `SIDELIGHT_…` variables, then defaults; raises SidelightError."""
+    settings = house.parse(
+        Settings, "sidecar", "Sample the Python processes beside it and ship windows.", argv, environ
+    )
+    try:
+        _ = settings.labels
+    except BadLabel as error:
+        raise BadSetting(error.message, hint=error.hint) from error
+    return settings
+
+
+def _check_targets(settings: Settings) -> None:
+    given = [
+        flag
+        for flag, on in (("--pid", settings.pid), ("--match", settings.match), ("--all", settings.all))
+        if on
+    ]
+    if len(given) != 1:
+        raise BadSetting(
+            f"{' and '.join(given)} cannot go together" if given else "nothing says what to watch",
+            hint="Give one of --pid N, --match REGEX and --all.",
+        )
+    try:
+        re.compile(settings.match)
+    except (re.error, RecursionError) as error:
+        raise BadSetting(
+            f"--match {settings.match!r} is not a regular expression: {error}",
+            hint="It is Python's syntax; quote it for the shell.",
+        ) from error
+
+
+def _check_bounds(settings: Settings) -> None:
+    if not 2 <= settings.max_depth <= 4096:
+        raise BadSetting("--max-depth must be from 2 to 4096", hint="py-spy reads at most 4096 frames.")
+    if not 100 <= settings.max_stacks <= 100_000:
+        raise BadSetting("--max-stacks must be from 100 to 100000", hint="Collectors take 100000 at most.")
+    if settings.spool_max_bytes < 1 << 20:
+        raise BadSetting("--spool-max-bytes must be at least 1M")
+    if not 1 << 16 <= settings.batch_max_bytes <= 32 << 20:
+        raise BadSetting("--batch-max-bytes must be from 64k to 32M", hint="Collectors take 32M at most.")
+    if settings.max_processes < 1:
+        raise BadSetting("--max-processes must be at least 1")
+    if not 1 <= settings.capture_max_rate <= 10_000:
+        raise BadSetting("--capture-max-rate must be from 1 to 10000")
+    for flag, percent in (
+        ("--budget-cpu-percent", settings.budget_cpu_percent),
+        ("--budget-stop-percent", settings.budget_stop_percent),
+        ("--capture-budget-percent", settings.capture_budget_percent),
+    ):
+        if percent > 100:
+            raise BadSetting(f"{flag} must be at most 100", hint="1 is one percent.")
+    if not 0.1 <= settings.max_stop_ms <= 1000:
+        raise BadSetting("--max-stop-ms must be from 0.1 to 1000")
+    if settings.preroll_max_bytes < 1 << 16:
+        raise BadSetting("--preroll-max-bytes must be at least 64k")
+    if not 1 << 16 <= settings.recording_max_bytes <= 64 << 20:
+        raise BadSetting("--recording-max-bytes must be from 64k to 64M")
+    if settings.recording_memory_bytes < 1 << 20:
+        raise BadSetting("--recording-memory-bytes must be at least 1M")
+    if settings.captures_hold_seconds > 300:
+        raise BadSetting("--captures-hold-seconds must be at most 300", hint="Proxies cut longer requests.")
+
+
+def _check_triggers(settings: Settings) -> None:
+    if not settings.rate <= settings.trigger_hz <= 1000:
+        raise BadSetting(
+            "--trigger-rate must be from --rate to 1000", hint="A closer look takes more samples, not fewer."
+        )
+    for flag, percent in (
+        ("--trigger-cpu-percent", settings.trigger_cpu_percent),
+        ("--trigger-throttled-percent", settings.trigger_throttled_percent),
+    ):
+        if percent is not None and percent > 100:
+            raise BadSetting(f"{flag} must be at most 100", hint="50 is a half.")
+    for flag, seconds in (
+        ("--trigger-over-seconds", settings.trigger_over_seconds),
+        ("--trigger-rss-seconds", settings.trigger_rss_seconds),
+        ("--trigger-seconds", settings.trigger_seconds),
+    ):
+        if not 1 <= seconds <= 3600:
+            raise BadSetting(f"{flag} must be from 1 to 3600")
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
+
+
+def _check_times(settings: Settings) -> None:
+    if not 1 <= settings.rate <= 1000:
+        raise BadSetting("--rate must be from 1 to 1000", hint="100 costs little and is enough for most.")
+    if not 0.1 <= settings.window_seconds <= _HALF_HOUR:
+        raise BadSetting("--window-seconds must be from 0.1 to 1800", hint="Collectors take an hour at most.")
+    if settings.interval_seconds is None:
+        if settings.jitter_seconds is not None:
+            raise BadSetting("--jitter-seconds needs --interval-seconds")
+        return
+    if settings.trigger_only:
+        raise BadSetting("--trigger-only and --interval-seconds cannot go together")
+    if settings.interval_seconds < settings.window_seconds:
+        raise BadSetting("--interval-seconds must not be shorter than --window-seconds")
+    if settings.jitter > settings.interval_seconds - settings.window_seconds + 1e-9:
+        raise BadSetting(
+            "--jitter-seconds must fit between two windows",
+            hint="It is at most --interval-seconds minus --window-seconds.",
+        )

@@ -1,0 +1,84 @@
+"""Adding up windows that wait in the spool: which may be added, and their sum.
+
+Windows may be added when the same process was sampled in the same way: then durations follow each
+other and add up as well, and rates stay what they were. What is lost is when exactly a stack was
+seen, so a sum never spans more than an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from sidelight_model.labels import Labels
+from sidelight_model.window import Window
+from sidelight_sidecar.samplers.sampler import add_counts, add_quality
+
+MAX_SPAN_NS = 3600 * 10**9
+MAX_STACKS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What windows must have in common to be added."""
+
+    labels: Labels
+    period_ns: int
+    pid: int
+    mode: str
+    sampler: str
+    python: str
+    missing_states: tuple[str, ...]
+    reader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the spool remembers of a window without keeping its stacks."""
+
+    kind: Kind
+    start_ns: int
+    end_ns: int
+    duration_ns: int
+    stacks: int
+    samples: int
+
+
+def facts(window: Window) -> Facts:
+    quality = window.quality
+    kind = Kind(
+        window.labels,
+        window.period_ns,
+        quality.pid,
+        quality.mode,
+        quality.sampler,
+        quality.python,
+        quality.missing_states,
+        quality.reader,
+    )
+    end_ns = window.start_ns + window.duration_ns
+    return Facts(kind, window.start_ns, end_ns, window.duration_ns, len(window.counts), window.total.wall)
+
+
+def fits(group: Sequence[Facts], one: Facts) -> bool:
+    """Whether `one` may be added to the windows of `group`."""
+    together = [*group, one]
+    span = max(f.end_ns for f in together) - min(f.start_ns for f in together)
+    return (
+        all(f.kind == one.kind for f in group)
+        and max(span, sum(f.duration_ns for f in together)) <= MAX_SPAN_NS
+        and sum(f.stacks for f in together) <= MAX_STACKS
+    )
+
+
+def merged(windows: Sequence[Window], window_id: str) -> Window:
+    """The sum of one or more windows of one kind, as a window of its own."""
+    return replace(
+        windows[0],
+        id=window_id,
+        start_ns=min(window.start_ns for window in windows),
+        duration_ns=sum(window.duration_ns for window in windows),
+        counts=reduce(add_counts, (window.counts for window in windows), {}),
+        quality=reduce(add_quality, (window.quality for window in windows)),
+    )

@@ -1,0 +1,335 @@
+"""Windows on disk between being taken and being acknowledged. docs/sidecar.md tells what can be lost.
+
+One file per window, `<ULID>.zst`: zstd with a checksum over the window as it goes over the wire,
+written aside, synced and renamed. A window that was sent without a clear answer is renamed to
+`<ULID>.sent.zst`: the collector may have it, so it must keep its id and is never merged.
+
+The folder stays below its bound at every moment: three quarters are for windows, an eighth is
+working room for merging, an eighth for files set aside (`refused/`, `corrupt/`). When a window
+does not fit, the oldest that may be added up are, and when none may, the oldest is dropped.
+
+A merge survives a crash at any point: the sum is written aside, then a note of what it replaces,
+then the sum is renamed into place, then the sources go, then the note. A note found at start with
+its sum in place means the sources still have to go; without, that nothing had happened yet.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.window import Limits, Window, decode, is_window_id
+from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.shipping import atomic_file
+from sidelight_sidecar.shipping.atomic_file import pack, unpack
+from sidelight_sidecar.shipping.merge import Facts, facts, fits, merged
+from sidelight_sidecar.shipping.quarantine import Aside
+
+_MAX_GROUP = 64
+_NOTE_BYTES = 1 << 13
+_LIMITS = Limits(max_windows=1, max_stacks=10**9, max_depth=1 << 20)
+
+
+class SpoolUnwritable(SidelightError):
+    """The spool's folder cannot be used."""
+
+    reason = Reason.SPOOL_UNWRITABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A window in the spool: its id, the bytes of its file, whether it was ever sent."""
+
+    id: str
+    size: int
+    sent: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}.sent.zst" if self.sent else f"{self.id}.zst"
+
+
+class Spool:
+    """The spool of one sidecar. Every method may block on the disk, and may be called from any thread."""
+
+    def __init__(self, folder: Path, max_bytes: int, metrics: Metrics, new_id: Callable[[str], str]) -> None:
+        """`new_id(id)` makes an id that sorts next to the one given."""
+        self._folder = folder
+        self._room = max_bytes * 3 // 4
+        self._working = max_bytes // 8 - _NOTE_BYTES
+        self._metrics = metrics
+        self._new_id = new_id
+        self._mutex = threading.RLock()
+        self._entries: dict[str, Entry] = {}
+        self._facts: dict[str, Facts] = {}
+        self._bytes = 0
+        self._aside = Aside(folder, max_bytes // 8)
+        self._lock_file = self._open()
+
+    def close(self) -> None:
+        self._lock_file.close()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def size(self) -> int:
+        return self._bytes
+
+    def put(self, window: Window) -> bool:
+        """Keep a window; false when there was no room for it, which is counted."""
+        body = pack(window)
+        with self._mutex:
+            if len(body) > self._room:
+                self._lost("too_large", window.total.wall)
+                return False
+            entry = Entry(window.id, len(body))
+            try:
+                self._return_if_gone()
+                self._make_room(len(body))
+                atomic_file.write(self._folder / entry.name, body)
+            except OSError:
+                self._lost("unwritable", window.total.wall)
+                raise
+            self._facts[window.id] = facts(window)
+            self._remember(entry)
+            return True
+
+    @property
+    def newest(self) -> str:
+        """The id of the newest window; empty without any."""
+        with self._mutex:
+            return max(self._entries, default="")
+
+    def has_until(self, window_id: str) -> bool:
+        """Whether this window, or one that is older, still waits."""
+        with self._mutex:
+            return any(known <= window_id for known in self._entries)
+
+    def oldest(self, count: int) -> list[Entry]:
+        """The windows to send next."""
+        with self._mutex:
+            return [self._entries[key] for key in sorted(self._entries)[:count]]
+
+    def read(self, entry: Entry) -> bytes | None:
+        """A window as it goes over the wire; None when its file was unreadable and is set aside."""
+        with self._mutex:
+            current = self._entries.get(entry.id)
+            return None if current is None else self._load(current)
+
+    def mark_sent(self, entries: Iterable[Entry], *, sent: bool) -> None:
+        """Remember, over restarts, whether the collector may have these windows."""
+        with self._mutex:
+            for entry in entries:
+                current = self._entries.get(entry.id)
+                if current is None or current.sent == sent:
+                    continue
+                marked = replace(current, sent=sent)
+                try:
+                    (self._folder / current.name).rename(self._folder / marked.name)
+                except FileNotFoundError:
+                    self._gone(current)
+                else:
+                    self._entries[entry.id] = marked
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Forget windows that were acknowledged; returns how many there were."""
+        with self._mutex:
+            known = [self._entries[key] for key in ids if key in self._entries]
+            for entry in known:
+                self._forget(entry)
+                (self._folder / entry.name).unlink(missing_ok=True)
+            return len(known)
+
+    def refuse(self, entry: Entry, reason: str, message: str) -> None:
+        """Put a window that the collector will never take into `refused/`, with the reason."""
+        with self._mutex:
+            current = self._entries.get(entry.id)
+            if current is not None:
+                self._forget(current)
+                note = json.dumps({"error": reason, "message": message}) + "\n"
+                self._aside.refused(self._folder / current.name, f"{entry.id}.zst", note)
+
+    def _open(self) -> IO[str]:
+        try:
+            lock = atomic_file.locked(self._folder)
+            self._resume()
+        except BlockingIOError as error:
+            raise SpoolUnwritable(
+                f"another sidecar uses the spool {self._folder}", hint="Give each its own --spool-dir."
+            ) from error
+        except OSError as error:
+            raise SpoolUnwritable(
+                f"the spool {self._folder} cannot be written: {error.strerror}",
+                hint="Give --spool-dir a directory that this user may write, or mount a volume there.",
+            ) from error
+        return lock
+
+    def _return_if_gone(self) -> None:
+        """Begin anew in an empty folder where somebody removed this one with all that waited in it."""
+        if self._folder.exists():
+            return
+        lock = atomic_file.locked(self._folder)
+        self._lock_file.close()
+        self._lock_file = lock
+        for entry in list(self._entries.values()):
+            self._gone(entry)
+
+    def _resume(self) -> None:
+        for note in self._folder.glob("*.merge"):
+            target = self._folder / f"{note.stem}.zst"
+            if target.exists():
+                for source in _names(note):
+                    (self._folder / source).unlink(missing_ok=True)
+            note.unlink()
+        for left in self._folder.glob("*.tmp"):
+            left.unlink()
+        for path in sorted(self._folder.glob("*.zst")):
+            window_id, _, rest = path.name.partition(".")
+            if is_window_id(window_id) and rest in ("zst", "sent.zst"):
+                self._remember(Entry(window_id, path.stat().st_size, rest == "sent.zst"))
+            else:
+                self._set_aside(path)
+        self._make_room(0)
+
+    def _make_room(self, size: int) -> None:
+        while self._entries and self._bytes + size > self._room:
+            group = self._mergeable()
+            try:
+                if group:
+                    self._merge(group)
+                    continue
+            except OSError:
+                pass  # a sum needs room on the disk before it gives some; dropping needs none
+            if self._entries:
+                self._drop(self._entries[min(self._entries)])
+
+    def _mergeable(self) -> list[Entry]:
+        """The oldest windows that may be added up: two or more of one kind, or none."""
+        groups: dict[object, list[Entry]] = {}
+        for key in sorted(self._entries):
+            entry = self._entries.get(key)
+            found = None if entry is None or entry.sent else self._facts_of(entry)
+            if entry is None or found is None:
+                continue
+            group = groups.setdefault(found.kind, [])
+            size = sum(member.size for member in group) + entry.size
+            if size > self._working or not fits([self._facts[member.id] for member in group], found):
+                if len(group) > 1:
+                    return group
+                groups[found.kind] = [entry]
+                continue
+            group.append(entry)
+            if len(group) == _MAX_GROUP:
+                return group
+        return next((group for group in groups.values() if len(group) > 1), [])
+
+    def _merge(self, group: Sequence[Entry]) -> None:
+        windows = [window for entry in group if (window := self._decoded(entry)) is not None]
+        if len(windows) < 2:
+            return  # the others were set aside just now: look again
+        total = merged(windows, self._new_id(windows[0].id))
+        entry = Entry(total.id, len(body := pack(total)))
+        sources = [self._entries[window.id] for window in windows]
+        note = self._folder / f"{total.id}.merge"
+        aside = atomic_file.prepare(self._folder / entry.name, body)
+        try:
+            atomic_file.write(note, json.dumps([source.name for source in sources]).encode())
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
+        aside.rename(self._folder / entry.name)
+        atomic_file.sync(self._folder)
+        for source in sources:
+            (self._folder / source.name).unlink()
+            self._forget(source)
+        note.unlink()
+        self._facts[total.id] = facts(total)
+        self._remember(entry)
+        self._metrics.spool_merged.inc(len(sources))
+
+    def _drop(self, entry: Entry) -> None:
+        known = self._facts_of(entry)
+        if entry.id in self._entries:
+            (self._folder / entry.name).unlink(missing_ok=True)
+            self._forget(entry)
+            self._lost("full", known.samples if known else 0)
+
+    def _gone(self, entry: Entry) -> None:
+        """Count a window whose file somebody removed."""
+        known = self._facts.get(entry.id)
+        self._forget(entry)
+        self._lost("gone", known.samples if known else 0)
+
+    def _facts_of(self, entry: Entry) -> Facts | None:
+        if entry.id not in self._facts:
+            window = self._decoded(entry)
+            if window is None:
+                return None
+            self._facts[entry.id] = facts(window)
+        return self._facts[entry.id]
+
+    def _decoded(self, entry: Entry) -> Window | None:
+        body = self._load(entry)
+        if body is None:
+            return None
+        try:
+            (window,) = decode(body, _LIMITS)
+        except (SidelightError, ValueError):
+            self._forget(entry)
+            self._set_aside(self._folder / entry.name)
+            return None
+        return window
+
+    def _load(self, entry: Entry) -> bytes | None:
+        path = self._folder / entry.name
+        try:
+            body = unpack(path.read_bytes())
+            head = json.loads(body[1 : body.index(b"\n")])
+            if head["id"] == entry.id:
+                return body
+        except FileNotFoundError:
+            self._gone(entry)
+            return None
+        except (OSError, zstandard.ZstdError, ValueError, TypeError, KeyError):
+            pass  # whichever it was, the file is of no use where it lies
+        self._forget(entry)
+        self._set_aside(path)
+        return None
+
+    def _set_aside(self, path: Path) -> None:
+        self._metrics.spool_corrupt.inc()
+        self._aside.corrupt(path)
+
+    def _remember(self, entry: Entry) -> None:
+        self._entries[entry.id] = entry
+        self._bytes += entry.size
+        self._show()
+
+    def _forget(self, entry: Entry) -> None:
+        if self._entries.pop(entry.id, None) is not None:
+            self._bytes -= entry.size
+        self._facts.pop(entry.id, None)
+        self._show()
+
+    def _show(self) -> None:
+        self._metrics.spool_windows.set(len(self._entries))
+        self._metrics.spool_bytes.set(self._bytes)
+
+    def _lost(self, reason: str, samples: int) -> None:
+        self._metrics.spool_dropped.labels(reason).inc()
+        self._metrics.spool_dropped_samples.inc(samples)
+
+
+def _names(note: Path) -> list[str]:
+    try:
+        return [str(name) for name in json.loads(note.read_text())]
+    except ValueError:
+        return []

@@ -1,0 +1,41 @@
+"""What is wrong at start is said at start, before anything is sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sidelight.settings import BadSetting
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_sidecar.discovery.processes import Choice, Proc, watched
+
+
+def check_pids(procs: Sequence[Proc], choice: Choice, *, own_pid: int) -> None:
+    """Raise SidelightError when a pid that was named is gone, is this sidecar, or leads to no Python."""
+    alive = {proc.pid for proc in procs if proc.alive}
+    for pid in sorted(choice.pids):
+        if pid not in alive:
+            raise SidelightError(
+                f"there is no process {pid}",
+                reason=Reason.PID_GONE,
+                hint="Check --pid; in Kubernetes, set shareProcessNamespace: true on the pod.",
+            )
+        one = Choice(frozenset({pid}), include_children=choice.include_children)
+        if not watched(procs, one, own_pid=own_pid):
+            raise SidelightError(
+                f"process {pid} does not run Python",
+                reason=Reason.NOT_PYTHON,
+                hint="Neither its executable nor a mapped libpython says so, nor has it a Python child.",
+            )
+
+
+def check_token(file: Path | None, flag: str) -> None:
+    """Raise BadSetting when a token file cannot be read or is empty."""
+    if file is None:
+        return
+    try:
+        token = file.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"{flag} {file} cannot be read: {error}", hint="Mount or create it.") from error
+    if not token or not token.isprintable() or " " in token:
+        raise BadSetting(f"{flag} {file} does not hold one token", hint="It is one line, the token.")

@@ -1,8 +1,0 @@
-"""The OpenAPI 3.1 document that the routes are held against."""
-
-from importlib.resources import files
-
-
-def text() -> bytes:
-    """openapi.json as it is served."""
-    return files("sidelight.collector").joinpath("openapi.json").read_bytes()

@@ -1,0 +1,176 @@
+"""A tiny server that answers `/api/v1/verdict` as it is told, for what no store can be brought to say."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from sidelight_model.gates import judge, parse
+
+
+def effect(
+    a: float = 1.0,
+    b: float = 1.0,
+    half: float = 0.01,
+    direction: str = "same",
+    detectable: float | None = 0.014,
+) -> dict[str, Any]:
+    """An Effect whose interval reaches `half` to both sides of the difference."""
+    told: dict[str, Any] = {"a": a, "b": b, "delta": b - a, "low": b - a - half, "high": b - a + half}
+    for name, value in (("relative", b - a), ("relative_low", b - a - half), ("relative_high", b - a + half)):
+        told[name] = value / a if a else None
+    return told | {"p": 0.04, "detectable": detectable if a else None, "direction": direction}
+
+
+def columns(*effects: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Effects of functions, with what three pods and a q of 0.01 say."""
+    told = {name: [one[name] for one in effects] for name in (effects[0] if effects else ())}
+    return told | {"q": [0.01] * len(effects), "agree": [3] * len(effects), "of": [3] * len(effects)}
+
+
+def answer(
+    *conditions: tuple[str, Mapping[str, Any] | None],
+    rate: Mapping[str, Any] | None = None,
+    functions: Sequence[tuple[str, str, Mapping[str, Any]]] = (
+        ("work", "b.py", effect(0.1, 0.3, 0.02, "more")),
+    ),
+    checks: Sequence[Mapping[str, Any]] = (),
+    more: Mapping[str, Any] | None = None,
+    windows: tuple[int, int] = (6, 6),
+    until: float = 4102444800.0,
+    **verdict: Any,
+) -> dict[str, Any]:
+    """An answer about conditions with their effects."""
+    judged = []
+    for text, found in conditions:
+        state, sentence = judge(parse(text), found)
+        judged.append({"condition": text, "state": state, "sentence": sentence, "effect": found})
+    told = {
+        "sentence": "B takes 5.0 % more CPU time than A.",
+        "direction": "more",
+        "rate": rate or effect(0.35, 0.37, 0.01, "more"),
+        "idle": None,
+        "depth": None,
+        "loop": None,
+        "roles": [],
+        "checks": list(checks),
+        "explanation": EXPLANATION,
+        "functions": {
+            "function": [name for name, _, _ in functions],
+            "file": [file for _, file, _ in functions],
+            "renamed_from": [None] * len(functions),
+            "self": columns(*(one for _, _, one in functions)),
+            "total": columns(*(one for _, _, one in functions)),
+        },
+        "functions_in_all": len(functions),
+        "method": METHOD,
+        "more": more,
+        "conditions": judged,
+    }
+    sides = [
+        {
+            "selector": f'{{service="shop", version="{at + 1}"}}',
+            "from": 1795253400.0,
+            "until": until,
+            "samples": 350 * count,
+            "seconds": 3.5 * count,
+            "windows": count,
+            "pods": min(3, count),
+            "pod_seconds": 10.0 * count,
+        }
+        for at, count in enumerate(windows)
+    ]
+    return {"type": "cpu", "sides": sides, "verdict": told | verdict, "basis": {"unreadable_segments": 0}}
+
+
+EXPLANATION = {
+    "share": 0.92,
+    "paths": [
+        {"names": ["main (a.py)", "serve (a.py)", "work (b.py)", "loads (j.py)"], "delta": 0.2, "share": 0.8},
+        {"names": ["main (a.py)", "new (e.py)"], "delta": -0.03, "share": -0.12},
+    ],
+    "functions": [],
+}
+METHOD = {
+    "alpha": 0.05,
+    "look": 1,
+    "level": 0.025,
+    "detect": 0.05,
+    "fdr": 0.025,
+    "unit": "pod-second",
+    "pods": [3, 3],
+    "rows": [3, 3],
+    "blocks": [12, 12],
+    "frequencies": 4,
+    "paired": "time",
+    "same_pods": False,
+    "bootstrap": "blocks",
+    "rounds": 1000,
+    "over_dispersion": [2.1, 1.9],
+}
+
+
+def check(severity: str, reason: str = "mode_differs", text: str = "A gil, B command.") -> dict[str, str]:
+    return {
+        "name": "mode",
+        "state": "differs",
+        "severity": severity,
+        "reason": reason,
+        "text": text,
+        "hint": "Set --mode alike.",
+    }
+
+
+@dataclass
+class Answering:
+    """The server: what it answers in turn (the last again and again), and what it was asked."""
+
+    url: str
+    answers: list[tuple[int, Any]]
+    asked: list[dict[str, list[str]]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+
+
+@contextmanager
+def answering(*answers: Any) -> Iterator[Answering]:
+    """Serve these; one that is (status, body) is a refusal, None never answers."""
+    told = [one if isinstance(one, tuple) else (200, one) for one in answers]
+    served = Answering("", told)
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.asked.append(parse_qs(urlsplit(self.path).query))
+            served.headers.append(dict(self.headers))
+            status, body = served.answers[min(len(served.asked), len(served.answers)) - 1]
+            if body is None:
+                over.wait()
+                return
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.block_on_close = False
+        served.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield served
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,98 @@
+"""What is asked of the collector, for everything that one can say on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.compare.answering import answer, answering
+from tests.cli.compare.running import SIDES, compare
+
+from sidelight_cli.compare.settings import read
+
+
+def test_all_that_was_said_is_asked() -> None:
+    argv = (
+        *("--from", "-2h", "--until", "-5m", "--baseline-from", "-1d", "--baseline-until", "-23h"),
+        *("--comparison-from=-1h", "--comparison-until", "now", "--type", "wall", "--detect", "0.00002"),
+        *(
+            "--coverage",
+            "0.95",
+            "--alpha",
+            "0.01",
+            "--look",
+            "3",
+            "--baseline-requests",
+            "12000",
+            "--comparison-requests",
+            "1e16",
+        ),
+        *("--min-depth", "3", "--max-depth", "90", "--function", "f (a.py)", "--focus", "0123456789abcdef.f"),
+        "--assume-equal-load",
+        *("--fail-on", "cpu > +3 %", "--fail-on", "function:<lambda>>+1%"),
+    )
+    with answering(answer(("cpu>+3%", None), ("function:f>+1%", None))) as served:
+        done = compare(*SIDES, *argv, url=served.url)
+    assert done.returncode == 2, done.stderr
+    (asked,) = served.asked
+    assert asked.pop("limit")
+    assert asked == {
+        "query": ['{service="shop"}'],
+        "baseline": ['version="1"'],
+        "comparison": ['version="2"'],
+        "from": ["-2h"],
+        "until": ["-5m"],
+        "baseline_from": ["-1d"],
+        "baseline_until": ["-23h"],
+        "comparison_from": ["-1h"],
+        "comparison_until": ["now"],
+        "type": ["wall"],
+        "detect": ["0.00002"],
+        "alpha": ["0.01"],
+        "coverage": ["0.95"],
+        "look": ["3"],
+        "load": ["equal"],
+        "baseline_requests": ["12000"],
+        "comparison_requests": ["10000000000000000"],
+        "min_depth": ["3"],
+        "max_depth": ["90"],
+        "function": ["f (a.py)"],
+        "focus": ["0123456789abcdef.f"],
+        "conditions": ["cpu>+3%", "function:<lambda>>+1%"],
+    }
+
+
+def test_the_older_names_of_sides_still_work() -> None:
+    with answering(answer()) as served:
+        old = ("--a", "version:1", "--b=version:2", "--a-from", "-2h", "--b-until=-1h", '{service="shop"}')
+        assert compare(*old, url=served.url).returncode == 0
+        new = (*SIDES, "--baseline-from", "-2h", "--comparison-until", "-1h")
+        assert compare(*new, url=served.url).returncode == 0
+    assert served.asked[0] == served.asked[1]
+
+
+@pytest.mark.parametrize("names", [("A", "B"), ("BASELINE", "COMPARISON")])
+def test_sides_may_be_variables(names: tuple[str, str]) -> None:
+    a, b = names
+    variables = {
+        "SIDELIGHT_COLLECTOR": "http://x",
+        f"SIDELIGHT_{a}": "version:1",
+        f"SIDELIGHT_{b}": "version:2",
+        f"SIDELIGHT_{a}_FROM": "-3h",
+        "SIDELIGHT_FAIL_ON": "cpu>+3%,idle<-5pp",
+    }
+    settings = read([], variables)
+    assert (settings.baseline, settings.comparison, settings.baseline_from) == (
+        "version:1",
+        "version:2",
+        "-3h",
+    )
+    assert [str(one) for one in settings.fail_on] == ["cpu>+3%", "idle<-5pp"]
+
+
+def test_the_token_is_sent(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    with answering(answer()) as served:
+        assert compare(*SIDES, "--token-file", str(file), url=served.url).returncode == 0
+    assert served.headers[0]["Authorization"] == "Bearer secret"

@@ -1,0 +1,244 @@
+"""`sidelight compare old.folded new.folded`: two recordings, without a collector."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from tests.cli.compare.running import compare
+
+from sidelight_cli.compare.local_comparison import Pair
+from sidelight_cli.compare.local_comparison import compare as compare_counts
+from sidelight_cli.compare.sample_counts import count as counted
+from sidelight_cli.compare.sampling_noise import Level
+from sidelight_model.counts import ProfileType
+from sidelight_model.folded import parse_folded
+
+OLD = """\
+# a note, as exports have
+main (a.py:1);work (b.py:7) 1000
+main (a.py:1);loads (json/decoder.py:3);loads (json/decoder.py:9) 500
+main (a.py:1);rest (c.py:1) 500
+main (a.py:1);wait (d.py:1);[idle] 3000
+"""
+NEW = """\
+main (a.py:1);work (b.py:17) 1000
+main (a.py:1);loads (json/decoder.py:3);loads (json/decoder.py:9) 800
+main (a.py:1);rest (c.py:1) 500
+main (a.py:1);wait (d.py:1);[idle] 2700
+"""
+SECONDS = ("--baseline-seconds", "45", "--comparison-seconds", "45")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    old, new = tmp_path / "old.folded", tmp_path / "new.folded.gz"
+    old.write_text(OLD)
+    new.write_bytes(gzip.compress(NEW.encode()))
+    return str(old), str(new)
+
+
+def told(*argv: str) -> Any:
+    done = compare(*argv, "--json", "-")
+    assert done.returncode < 64, done.stderr
+    return json.loads(done.stdout)
+
+
+def states(answer: Any) -> dict[str, str]:
+    return {one["condition"]: one["state"] for one in answer["verdict"]["conditions"]}
+
+
+def test_without_their_lengths_shares_of_samples_are_compared(files: tuple[str, str]) -> None:
+    done = compare(*files, "--fail-on", "function:loads>+10%", "--fail-on", "function:work>+10%")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == (
+        "3 functions take another share of CPU samples in B; most of all loads "
+        "(json/decoder.py): 25.0 % → 34.8 % (self)."
+    )
+    assert lines[2:5] == [
+        f"A  {files[0]}  2,000 samples",
+        f"B  {files[1]}  2,300 samples",
+        "per sample, 95 % intervals, counting noise alone",
+    ]
+    assert "warning (few_pods): One recording a side: the intervals are counting noise alone" in done.stdout
+    assert "regressed  function:loads>+10%  time of loads: +39.1 %" in done.stdout
+    assert "fine       function:work>+10%   time of work: \u221213.0 %" in done.stdout
+    assert "percent of samples, largest difference of self first" in done.stdout
+    assert "▲ larger share in B (+39.1 %)" in done.stdout
+
+
+def test_with_their_lengths_rates_are_compared(files: tuple[str, str]) -> None:
+    found = told(*files, *SECONDS, "--fail-on=cpu>+10%", "--fail-on=self:work>+20%", "--fail-on=rate>+50%")
+    assert found["exit_code"] == 1
+    assert states(found) == {"cpu>+10%": "regressed", "self:work>+20%": "fine", "rate>+50%": "fine"}
+    assert found["verdict"]["direction"] == "more"
+    assert found["verdict"]["sentence"].startswith("B takes 15.0 % more CPU time than A (44.4 → 51.1 samples")
+    work = next(row for row in found["rows"] if row["function"] == "work")
+    assert work["self"]["direction"] in ("same", "unclear")
+    assert work["self"]["a"] == pytest.approx(1000 / 45)
+
+
+def test_a_function_counts_once_per_stack_and_lines_are_folded_away(files: tuple[str, str]) -> None:
+    found = told(*files)
+    rows = {(row["function"], row["file"]): row for row in found["rows"]}
+    assert set(rows) == {("main", "a.py"), ("work", "b.py"), ("rest", "c.py"), ("loads", "json/decoder.py")}
+    assert rows["loads", "json/decoder.py"]["total"]["a"] == pytest.approx(500 / 2000)
+    assert rows["main", "a.py"]["total"]["b"] == 1
+
+
+def test_several_functions_of_one_stack_count_once_together(tmp_path: Path) -> None:
+    for name, count in (("a", 300), ("b", 600)):
+        (tmp_path / name).write_text(
+            f"main (m.py:1);json_a (j.py:1);json_b (j.py:2) {count}\nmain (m.py:1) 700\n"
+        )
+    files = (str(tmp_path / "a"), str(tmp_path / "b"))
+    found = told(*files, "--fail-on", "function:json_.*>+500%", "--fail-on", "self:json_.*>+500%")
+    for one in found["verdict"]["conditions"]:
+        assert one["effect"]["a"] == pytest.approx(0.3)
+        assert one["effect"]["b"] == pytest.approx(600 / 1300)
+
+
+def test_depth_idle_and_points_are_judged(files: tuple[str, str], tmp_path: Path) -> None:
+    deep = tmp_path / "deep.folded"
+    deep.write_text(
+        "".join(f"{';'.join(f'f{at} (x.py:1)' for at in range(depth))} 100\n" for depth in (4, 6, 9))
+    )
+    shallow = tmp_path / "shallow.folded"
+    shallow.write_text(
+        "".join(f"{';'.join(f'f{at} (x.py:1)' for at in range(depth))} 100\n" for depth in (2, 3, 4))
+    )
+    asked = ["depth.mean>+2", "depth.p50>+2", "depth.p95>+4", "depth.p99>+5", "depth.max>+4", "depth.mean<-1"]
+    found = told(str(shallow), str(deep), *(word for one in asked for word in ("--fail-on", one)))
+    assert states(found) == {
+        "depth.mean>+2": "regressed",
+        "depth.p50>+2": "regressed",
+        "depth.p95>+4": "regressed",
+        "depth.p99>+5": "fine",
+        "depth.max>+4": "regressed",
+        "depth.mean<-1": "fine",
+    }
+    found = told(*files, "--fail-on", "idle<-5pp", "--fail-on=idle<-10pp", "--fail-on=function:loads>+50pp")
+    assert states(found) == {"idle<-5pp": "regressed", "idle<-10pp": "fine", "function:loads>+50pp": "fine"}
+
+
+def test_too_few_samples_are_not_enough_data(tmp_path: Path) -> None:
+    for name, count in (("a", 10), ("b", 12)):
+        (tmp_path / name).write_text(f"main (m.py:1);f (m.py:2) {count}\nmain (m.py:1) 20\n")
+    argv = (str(tmp_path / "a"), str(tmp_path / "b"), "--baseline-seconds=1", "--comparison-seconds=1")
+    found = told(*argv, "--fail-on", "cpu>+3%", "--fail-on", "function:f>+3%")
+    assert found["exit_code"] == 2
+    assert set(states(found).values()) == {"unclear"}
+    assert found["verdict"]["more"]["minutes"] > 0
+    assert found["verdict"]["sentence"].startswith("Not enough data to tell whether CPU time changed")
+
+
+def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp_path: Path) -> None:
+    busy = tmp_path / "busy.folded"
+    busy.write_text("main (a.py:1);work (b.py:7) 1000\n")
+    found = told(files[0], str(busy), "--type=wall", "--fail-on", "function:work>+10%")
+    assert found["exit_code"] == 3
+    assert states(found) == {"function:work>+10%": "incomparable"}
+    (check,) = [one for one in found["verdict"]["checks"] if one["name"] == "states"]
+    assert (check["severity"], check["text"]) == ("refuse", "A has [idle] samples, B has none.")
+    assert told(files[0], str(busy), "--fail-on", "function:work>+150%")["exit_code"] == 0
+
+
+@pytest.mark.parametrize(("most", "listed"), [(3, 3), (4, 4), (5, 4)])
+def test_the_heaviest_functions_are_judged_one_by_one(most: int, listed: int) -> None:
+    stacks = (parse_folded(text.partition("\n")[2]) for text in (OLD, NEW))
+    sides = (counted("file", one, ProfileType.CPU) for one in stacks)
+    verdict = compare_counts(Pair(*sides, ProfileType.CPU, None, Level(0.05, 1, 0.05)), [], most)["verdict"]
+    assert verdict["functions_in_all"] == 4
+    assert len(verdict["functions"]["function"]) == listed
+    assert "rest" not in verdict["functions"]["function"] or most > 3
+
+
+def test_all_formats_are_written(files: tuple[str, str], tmp_path: Path) -> None:
+    argv = (
+        "--junit",
+        str(tmp_path / "j.xml"),
+        "--markdown",
+        str(tmp_path / "m.md"),
+        "--fail-on=depth.max>+1",
+    )
+    assert compare(*files, *argv).returncode == 0
+    assert len(list(Xml.parse(tmp_path / "j.xml").getroot().iter("testcase"))) == 2
+    assert "✅" in (tmp_path / "m.md").read_text()
+
+
+def test_an_empty_side_is_compared_with_nothing(files: tuple[str, str], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.folded"
+    empty.write_text("")
+    done = compare(files[0], str(empty))
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0,
+        "B has no CPU samples, so there is nothing to compare.",
+    )
+    done = compare(files[0], str(empty), "--fail-on", "depth.p95>+5", "--fail-on", "function:work>+1%")
+    assert done.returncode == 66
+    assert "error: B matched nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (None, 66, "cannot read"),
+        (b"main;work many\n", 65, "line 1: the count 'many' is not a whole number"),
+        (b"main;\xff 3\n", 65, "line 1: not UTF-8"),
+        (
+            b'{"$schema": "https://www.speedscope.app/file-format-schema.json"}',
+            65,
+            "is JSON, and no sampled profile of speedscope: something is missing",
+        ),
+        (gzip.compress(b"main 3\n" * 99, mtime=0)[:-12], 65, "cannot be unpacked"),
+    ],
+    ids=["gone", "count", "letters", "json", "cut"],
+)
+def test_what_is_no_recording_is_said(
+    files: tuple[str, str], tmp_path: Path, content: bytes | None, code: int, said: str
+) -> None:
+    other = tmp_path / "other"
+    if content is not None:
+        other.write_bytes(content)
+    done = compare(files[0], str(other), "--fail-on", "depth.max>+1")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert f"{other}" in done.stderr
+    assert said in done.stderr
+    assert "hint: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--fail-on", "cpu>+3%"), "files do not say how long they were recorded"),
+        (("--fail-on", "function:f>+3ms"), "files hold samples, not time"),
+        (("--baseline-seconds", "3"), "belong together"),
+        (("--baseline", "version:1"), "--baseline is for a collector's windows, not for two files"),
+        (("--wait", "3"), "--wait is for a collector's windows"),
+        (("--fail-on", "function:(>+3%"), "the regular expression cannot be read"),
+    ],
+)
+def test_what_files_cannot_tell_is_64(files: tuple[str, str], argv: tuple[str, ...], said: str) -> None:
+    done = compare(*files, *argv)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert said in done.stderr
+
+
+def test_the_base_install_is_enough(files: tuple[str, str]) -> None:
+    """Every package of an extra is hidden: an import of one fails."""
+    hidden = ("numpy", "pyarrow", "aiohttp", "zstandard", "prometheus_client", "xxhash", "orjson", "boto3")
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({hidden!r}))\n"
+        "from sidelight.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    argv = [sys.executable, "-c", program, "compare", *files, "--fail-on", "function:loads>+10%"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "regressed" in done.stdout

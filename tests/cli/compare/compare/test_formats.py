@@ -1,0 +1,291 @@
+"""What a verdict looks like as text, JSON, JUnit and Markdown, also where names are hostile."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.compare.answering import answer, answering, check, effect
+from tests.cli.compare.running import SIDES, compare
+
+from sidelight_cli.compare.comparison_model import read
+from sidelight_cli.compare.reports.json_report import document
+from sidelight_cli.compare.reports.junit import junit
+from sidelight_cli.compare.reports.markdown import code, markdown, plain
+from sidelight_cli.compare.reports.text_report import text
+from sidelight_model.terminal_width import visible
+
+CONDITIONS: tuple[tuple[str, Any], ...] = (
+    ("cpu>+3%", effect(b=1.05, direction="more")),
+    ("function:<lambda>>+1%", None),
+    ("idle<-5pp", effect(a=0.5, b=0.47, half=0.1, direction="unclear", detectable=0.3)),
+    ("gil>+3%", {"direction": "incomparable"}),
+)
+FUNCTIONS = (
+    ("work", "b.py", effect(0.1, 0.3, 0.02, "more", 0.2)),
+    ("new", "e.py", effect(0.0, 0.06, 0.02, "new")),
+    ("same", "d.py", effect(0.2, 0.203, 0.02, "same", 0.04)),
+)
+HOSTILE = (
+    "\x1b[31m<b>&\"']]> | @octocat #1 [x](http://evil) `x` ![](http://evil) \x00 \ud800 \u202e www.evil.com"
+)
+texts = st.one_of(st.just(HOSTILE), st.text(max_size=30))
+
+
+def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
+    told = answer(
+        *CONDITIONS,
+        functions=FUNCTIONS,
+        checks=[check("warn"), check("ok")],
+        more={"minutes": 5.2, "pods": None},
+    )
+    assert text(read(told), "self", 20, significant=False).splitlines() == [
+        "B takes 5.0 % more CPU time than A.",
+        "To see a change of 5 %: about 6 minutes more.",
+        "",
+        'A  {service="shop", version="1"}  2026-11-21T09:30:00Z until 2100-01-01T00:00:00Z  '
+        "2,100 samples · 3 pods · 6 windows · 1 min watched",
+        'B  {service="shop", version="2"}  2026-11-21T09:30:00Z until 2100-01-01T00:00:00Z  '
+        "2,100 samples · 3 pods · 6 windows · 1 min watched",
+        "per pod-second, by samples, 97.5 % intervals, 3 and 3 pods in 12 blocks of time, "
+        "the same time on both sides, 1,000 bootstrap rounds over blocks, "
+        "samples scatter 2.10 and 1.90 times as much as counting alone would",
+        "",
+        "warning (mode_differs): A gil, B command.",
+        "  Set --mode alike.",
+        "",
+        "regressed        cpu>+3%                CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
+        "fine             function:<lambda>>+1%  time of <lambda>: on neither side.",
+        "not enough data  idle<-5pp              idle share: \u22123.00 points (\u221213.0 points to +7.00 "
+        "points): not enough data to tell it from \u22125 points.",
+        "not comparable   gil>+3%                GIL time: the sides are not comparable.",
+        "",
+        "2 call paths account for 92 % of the change, in milliseconds per pod-second:",
+        "   +200   80 %  … → serve (a.py) → work (b.py) → loads (j.py)",
+        "  \u221230.0  \u221212 %  main (a.py) → new (e.py)",
+        "",
+        "milliseconds per pod-second, largest difference of self first",
+        "",
+        "self A  self B  Δ self        interval  pods agree      q  total A  total B  Δ total  "
+        "self, in words                     function",
+        "   100     300    +200    +180 to +220      3 of 3  0.010      100      300     +200  "
+        "▲ takes more time in B (+200.0 %)  work (b.py)",
+        "     0    60.0   +60.0  +40.0 to +80.0      3 of 3  0.010        0     60.0    +60.0  "
+        "new in B                           new (e.py)",
+        "   200     203   +3.00  \u221217.0 to +23.0      3 of 3  0.010      200      203    +3.00  "
+        "no detectable change               same (d.py)",
+    ]
+
+
+def test_rows_can_be_ordered_limited_and_kept_to_what_is_beyond_noise() -> None:
+    told = answer(functions=FUNCTIONS)
+    for of, change in zip(("self", "total"), (1, -1), strict=True):
+        columns = told["verdict"]["functions"][of]
+        columns["delta"] = [change * value for value in (3, 2, 1)] if of == "self" else [1, 2, 3]
+    verdict = read(told)
+    assert text(verdict, "self", 1, significant=False).splitlines()[-3:][0].endswith("work (b.py)")
+    lines = text(verdict, "total", 1, significant=False).splitlines()
+    assert lines[-3].endswith("same (d.py)")
+    assert lines[-1] == "2 more functions: --limit 3 lists all."
+    assert "same (d.py)" not in text(verdict, "self", 20, significant=True)
+
+
+def test_a_function_that_was_renamed_says_what_it_was() -> None:
+    told = answer(functions=FUNCTIONS)
+    told["verdict"]["functions"]["renamed_from"] = ["labour (b.py)", None, None]
+    assert "work (b.py), was labour (b.py)" in text(read(told), "self", 20, significant=False)
+
+
+def test_several_formats_may_be_asked_for_at_once(tmp_path: Path) -> None:
+    files = {flag: tmp_path / flag for flag in ("json", "junit", "markdown")}
+    argv = [word for flag, file in files.items() for word in (f"--{flag}", str(file))]
+    asked = [word for condition, _ in CONDITIONS for word in ("--fail-on", condition)]
+    with answering(answer(*CONDITIONS, functions=FUNCTIONS)) as served:
+        done = compare(*SIDES, *asked, *argv, url=served.url)
+    assert done.returncode == 1
+    assert done.stdout.startswith("B takes 5.0 % more CPU time than A.\n")
+    told = json.loads(files["json"].read_text())
+    assert (told["format"], told["outcome"], told["exit_code"], told["type"]) == (1, "regressed", 1, "cpu")
+    assert [one["state"] for one in told["verdict"]["conditions"]] == [
+        "regressed",
+        "fine",
+        "unclear",
+        "incomparable",
+    ]
+    assert told["rows"][0]["self"]["delta"] == pytest.approx(0.2)
+    assert told["rows"][0]["total"]["agree"] == 3
+    assert "functions" not in told["verdict"]
+    assert Xml.parse(files["junit"]).getroot().tag == "testsuites"
+    assert files["markdown"].read_text().startswith("### ❌ Sidelight: regressed\n")
+
+
+@pytest.mark.parametrize("flag", ["json", "junit", "markdown"])
+def test_a_format_on_standard_output_takes_the_place_of_the_text(flag: str) -> None:
+    with answering(answer()) as served:
+        done = compare(*SIDES, f"--{flag}", "-", url=served.url)
+        assert not done.stdout.startswith("B takes")
+        assert done.stdout.startswith({"json": "{", "junit": "<?xml", "markdown": "### "}[flag])
+
+
+@pytest.mark.parametrize(
+    "argv", [("--json", '{service="shop"}'), ('{service="shop"}', "--json"), ("--json", "--limit=1")]
+)
+def test_json_without_a_file_is_standard_output(argv: tuple[str, ...]) -> None:
+    with answering(answer()) as served:
+        done = compare("--baseline=version:1", "--comparison=version:2", *argv, url=served.url)
+    assert json.loads(done.stdout)["verdict"]["direction"] == "more"
+
+
+def cases(told: Any) -> dict[str, Xml.Element]:
+    root = Xml.fromstring(junit(read(told)))
+    return {str(case.get("name")): case for case in root.iter("testcase")}
+
+
+def test_junit_has_a_test_for_each_condition_and_one_for_comparability() -> None:
+    told = answer(*CONDITIONS, checks=[check("warn")])
+    found = cases(told)
+    assert list(found) == ["the sides can be compared", *(text for text, _ in CONDITIONS)]
+    failure = found["cpu>+3%"].find("failure")
+    assert failure is not None
+    assert failure.attrib == {
+        "type": "regressed",
+        "message": "CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
+    }
+    assert [child.tag for child in found["function:<lambda>>+1%"]] == ["system-out"]
+    skipped = [found[name].find("skipped") for name in ("idle<-5pp", "gil>+3%")]
+    assert [one is not None and str(one.get("message")).partition(":")[0] for one in skipped] == [
+        "not enough data",
+        "not comparable",
+    ]
+    assert [child.tag for child in found["the sides can be compared"]] == ["system-out"]
+    suite = Xml.fromstring(junit(read(told))).find("testsuite")
+    assert suite is not None
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped", "errors")} == {
+        "tests": "5",
+        "failures": "1",
+        "skipped": "2",
+        "errors": "0",
+    }
+
+
+def test_sides_that_cannot_be_compared_fail_that_test_with_the_reason() -> None:
+    told = answer(
+        ("cpu>+3%", {"direction": "incomparable"}), checks=[check("refuse")], direction="incomparable"
+    )
+    failure = cases(told)["the sides can be compared"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "A gil, B command."
+    assert "Set --mode alike." in str(failure.text)
+
+
+def test_a_side_without_windows_skips_that_test() -> None:
+    told = answer(("cpu>+3%", {"direction": "unknown"}), windows=(6, 0), direction="unknown")
+    found = cases(told)
+    assert {name: [child.tag for child in case] for name, case in found.items()} == {
+        "the sides can be compared": ["skipped"],
+        "cpu>+3%": ["skipped"],
+    }
+
+
+def hostile(word: str) -> dict[str, Any]:
+    """An answer in which everything that comes from elsewhere is this word."""
+    told = answer(
+        ("cpu>+3%", effect(b=1.05, direction="more")),
+        functions=[(word, word, effect(0.1, 0.3, 0.02, "more", 0.2))],
+        checks=[check("warn", word, word)],
+        sentence=word,
+    )
+    told["verdict"]["conditions"][0] |= {"condition": word, "sentence": word}
+    told["verdict"]["functions"]["renamed_from"] = [word]
+    for side in told["sides"]:
+        side["selector"] = word
+    told["verdict"]["explanation"] = {
+        "share": 1.0,
+        "paths": [{"names": [word, word], "delta": 0.2, "share": 1.0}],
+    }
+    return told
+
+
+@given(texts)
+def test_a_report_is_xml_and_says_names_as_they_are_whatever_they_hold(word: str) -> None:
+    root = Xml.fromstring(junit(read(hostile(word))))
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert names == ["the sides can be compared", visible(word)]
+
+
+@given(texts)
+def test_no_name_acts_on_a_terminal(word: str) -> None:
+    shown = text(read(hostile(word)), "self", 20, significant=False)
+    assert all(letter.isprintable() or letter in "\n\u200c\u200d" for letter in shown)
+
+
+@given(texts)
+def test_markdown_from_elsewhere_can_be_read_and_does_nothing(word: str) -> None:
+    for written in (plain(word), code(word)):
+        bare = re.sub(r"</?code>|<!-- -->", "", written)
+        assert unescape(bare).strip() == visible(word).strip()
+        assert not re.search(r"[\\`*_\[\]<>|~@!:$]|#(?![0-9]+;)|&(?!#[0-9]+;)|www\.", bare, re.IGNORECASE)
+        assert not re.match(r"[-+=]|[0-9][.)]\s", bare)
+
+
+@given(texts)
+def test_each_row_of_a_markdown_table_has_as_many_cells_as_its_head(word: str) -> None:
+    cells = 0
+    for line in markdown(read(hostile(word)), "self", 20, significant=False).split("\n"):
+        if line.startswith("|"):
+            cells = cells or line.count("|")
+            assert line.count("|") == cells
+        else:
+            cells = 0
+
+
+def test_a_mention_in_markdown_pings_nobody() -> None:
+    assert plain("by @octocat in #12") == "by &#64;<!-- -->octocat in &#35;<!-- -->12"
+
+
+def test_markdown_is_a_summary() -> None:
+    told = answer(*CONDITIONS[:1], functions=FUNCTIONS, checks=[check("warn")])
+    lines = markdown(read(told), "self", 20, significant=False).splitlines()
+    assert lines[0] == "### ❌ Sidelight: regressed"
+    assert lines[2] == "B takes 5.0 % more CPU time than A."
+    assert "| ❌ regressed | <code>cpu&#62;+3%</code> |" in lines[6]
+    assert "2 call paths account for 92 % of the change:" in lines
+    assert any(line.startswith("- **warning**: A gil, B command.") for line in lines)
+    assert any(
+        line.startswith("| <code>work (b.py)</code> | 100 | 300 | +180 to +220 | 3 of 3 |") for line in lines
+    )
+    assert lines[-1].startswith("<sub>per pod-second")
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"), [("clock", "the whole by the kernel's clock"), ("samples", "by samples")]
+)
+def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: str) -> None:
+    told = answer(*CONDITIONS)
+    told["verdict"]["method"] = {**told["verdict"]["method"], "measured": measured}
+    verdict = read(told)
+    assert f"per pod-second, {said}, 97.5 % intervals" in text(verdict, "self", 20, significant=False)
+    assert f"per pod-second, {said}, 97.5 % intervals" in markdown(verdict, "self", 20, significant=False)
+    assert f'value="per pod-second, {said}, 97.5 % intervals' in junit(verdict)
+    written = document(verdict, "self", 20, significant=False, outcome="fine", code=0)
+    assert json.loads(written)["verdict"]["method"]["measured"] == measured
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"minutes": None, "pods": 7}, "about 7 pods of each side; time alone does not do."),
+        ({"minutes": 4000.0, "pods": 7}, "about 3 days more, or 7 pods of each side."),
+        ({"minutes": None, "pods": None}, ""),
+    ],
+)
+def test_what_would_do_is_said_in_pods_and_in_time(more: dict[str, Any], said: str) -> None:
+    lines = text(read(answer(*CONDITIONS, more=more)), "self", 20, significant=False).splitlines()
+    assert lines[1] == (f"To see a change of 5 %: {said}" if said else "")

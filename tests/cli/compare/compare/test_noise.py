@@ -1,0 +1,164 @@
+"""The statistics of two single recordings, against what chance does."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight_cli.compare.sampling_noise import (
+    Estimate,
+    Level,
+    benjamini_hochberg,
+    effect,
+    mean,
+    quantile,
+    rate,
+    share,
+)
+
+LEVEL = Level(0.05, 0, 0.05)
+ROUNDS = 2000
+HISTOGRAMS = st.dictionaries(st.integers(1, 60), st.integers(1, 500), min_size=1, max_size=30)
+
+
+def held(found: list[bool]) -> float:
+    return sum(found) / len(found)
+
+
+def test_shares_have_the_interval_of_two_proportions() -> None:
+    """80 and 120 of 400: Wald's interval and test of a difference of proportions, computed by hand."""
+    found = effect(share(80, 400), share(120, 400), LEVEL)
+    error = (0.2 * 0.8 / 400 + 0.3 * 0.7 / 400) ** 0.5  # 0.030414
+    assert (found["low"], found["high"]) == pytest.approx((0.1 - 1.959964 * error, 0.1 + 1.959964 * error))
+    assert found["p"] == pytest.approx(0.001009, rel=1e-3)  # z = 3.28798
+    assert found["direction"] == "more"
+
+
+def test_rates_have_the_interval_of_a_ratio_of_poisson_counts() -> None:
+    """200 and 250 samples in 10 s: the logarithm of the ratio has the variance 1/200 + 1/250."""
+    found = effect(rate(200, 10), rate(250, 10), LEVEL)
+    assert (found["a"], found["b"], found["relative"]) == pytest.approx((20, 25, 0.25))
+    assert found["relative_low"] == pytest.approx(0.037906, abs=1e-5)  # 1.25 exp(-1.959964 * 0.094868) - 1
+    assert found["relative_high"] == pytest.approx(0.505431, abs=1e-5)
+    assert (found["low"], found["high"]) == pytest.approx((5 - 4.157719, 5 + 4.157719), abs=1e-5)
+
+
+def test_the_detectable_change_is_found_with_a_power_of_80_percent() -> None:
+    """Of normal estimates: (1.959964 + 0.841621) standard errors of two shares of 20 % in 1,000."""
+    found = effect(share(200, 1000), share(200, 1000), LEVEL)
+    error = (2 * 0.2 * 0.8 / 1000) ** 0.5
+    assert found["detectable"] == pytest.approx((1.959964 + 0.841621) * error / 0.2, rel=1e-6)
+
+
+def test_a_quantile_has_the_standard_error_of_its_rank() -> None:
+    """Of the values 1 to 100 the 50th: ranks 50 - 5 and 50 + 5, half of which apart is 5."""
+    found = quantile(dict.fromkeys(range(1, 101), 1), 0.5)
+    assert (found.value, found.variance) == (50, 25)
+    assert quantile({7: 400}, 0.95).variance == 0
+
+
+@pytest.mark.long
+def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
+    luck = random.Random(7)
+    inside, outside = [], []
+    for _ in range(ROUNDS):
+        a, b = (sum(luck.random() < 0.2 for _ in range(400)) for _ in range(2))
+        found = effect(share(a, 400), share(b, 400), LEVEL)
+        inside.append(found["low"] <= 0 <= found["high"])
+        outside.append(found["direction"] in ("more", "less", "new", "gone"))
+    assert 0.93 <= held(inside) <= 0.97
+    assert held(outside) <= 0.06
+
+
+@pytest.mark.long
+def test_intervals_of_rates_hold_the_true_ratio_as_often_as_they_say() -> None:
+    luck = random.Random(8)
+    inside = []
+    for _ in range(ROUNDS):
+        a, b = (_arrivals(luck, of) for of in (200, 250))
+        found = effect(rate(a, 10), rate(b, 10), LEVEL)
+        inside.append(found["relative_low"] <= 0.25 <= found["relative_high"])
+    assert 0.93 <= held(inside) <= 0.97
+
+
+def _arrivals(luck: random.Random, mean: float) -> int:
+    """A Poisson number: how often something came that comes `mean` times on the average."""
+    came, at = 0, luck.expovariate(mean)
+    while at < 1:
+        came, at = came + 1, at + luck.expovariate(mean)
+    return came
+
+
+@pytest.mark.long
+def test_a_change_as_large_as_the_detectable_one_is_found_four_times_of_five() -> None:
+    luck = random.Random(9)
+    whole, part = 1000, 0.2
+    detectable = effect(share(200, whole), share(200, whole), LEVEL)["detectable"]
+    found = []
+    for _ in range(600):
+        a, b = (sum(luck.random() < of for _ in range(whole)) for of in (part, part * (1 + detectable)))
+        found.append(effect(share(a, whole), share(b, whole), LEVEL)["direction"] == "more")
+    assert 0.72 <= held(found) <= 0.88
+
+
+@pytest.mark.long
+def test_intervals_of_quantiles_hold_the_truth() -> None:
+    luck = random.Random(10)
+    inside = []
+    for _ in range(500):
+        sides = [Counter(round(luck.gauss(300, 60)) for _ in range(600)) for _ in range(2)]
+        found = effect(quantile(sides[0], 0.95), quantile(sides[1], 0.95), LEVEL)
+        inside.append(found["low"] <= 0 <= found["high"])
+    assert 0.90 <= held(inside) <= 0.99
+
+
+@given(HISTOGRAMS)
+def test_a_mean_and_quantiles_lie_within_what_was_counted(histogram: dict[int, int]) -> None:
+    for found in (mean(histogram), *(quantile(histogram, part) for part in (0.5, 0.95, 0.99))):
+        assert min(histogram) - 1e-9 <= found.value <= max(histogram) + 1e-9
+        assert found.variance >= 0
+    spread = [value for value, count in sorted(histogram.items()) for _ in range(count)]
+    assert quantile(histogram, 0.5).value == spread[-(-len(spread) // 2) - 1]
+
+
+@given(st.lists(st.floats(0, 1), max_size=40))
+def test_q_is_at_least_p_and_keeps_its_order(chances: list[float]) -> None:
+    found = benjamini_hochberg(chances)
+    assert all(p <= q + 1e-12 <= 1 + 1e-9 for p, q in zip(chances, found, strict=True))
+    order = sorted(range(len(chances)), key=lambda at: chances[at])
+    assert [found[at] for at in order] == sorted(found)
+
+
+def test_q_is_that_of_a_published_example() -> None:
+    """Benjamini & Hochberg 1995, section 3.2: fifteen p of which four are found at 5 %."""
+    chances = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
+    chances += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
+    assert [q <= 0.05 for q in benjamini_hochberg(chances)] == [True] * 4 + [False] * 11
+
+
+@pytest.mark.parametrize(("look", "spent"), [(0, 0.1), (1, 0.05), (2, 0.1 / 6), (9, 0.1 / 90)])
+def test_looks_spend_less_and_less(look: int, spent: float) -> None:
+    assert Level(0.1, look, 0.05).spent == pytest.approx(spent)
+
+
+def test_all_looks_together_spend_alpha() -> None:
+    assert sum(Level(0.1, look, 0.05).spent for look in range(1, 10_000)) == pytest.approx(0.1, rel=1e-3)
+
+
+@given(st.integers(0, 500), st.integers(0, 500), st.integers(500, 5000))
+def test_what_is_outside_noise_has_an_interval_without_zero(a: int, b: int, whole: int) -> None:
+    found = effect(share(a, whole), share(b, whole), LEVEL)
+    outside = found["direction"] in ("more", "less", "new", "gone")
+    assert outside is not (found["low"] <= 0 <= found["high"])
+    assert outside is (found["p"] < LEVEL.spent) or found["p"] == pytest.approx(LEVEL.spent)
+    if found["direction"] in ("new", "gone"):
+        assert not (a and b)
+    assert (found["relative"] is None) is (a == 0)
+
+
+def test_nothing_on_both_sides_is_the_same() -> None:
+    assert effect(Estimate(0, 1e-9), Estimate(0, 1e-9), LEVEL)["direction"] == "same"

@@ -1,0 +1,25 @@
+"""The rule that gives a frame its package, on the vectors that the pages are held to as well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sidelight_model.packages import STDLIB, package_of
+
+WEB = Path(__file__).parents[2] / "web"
+
+
+def test_a_frames_package_is_the_one_that_the_pages_colour_it_by() -> None:
+    vectors = json.loads((WEB / "test" / "vectors" / "packages.json").read_text())
+    assert len(vectors) > 30
+    for frame, name, kind in vectors:
+        assert package_of(frame) == (name, kind), frame
+
+
+def test_what_the_pages_call_the_standard_library_is_that_here_too() -> None:
+    source = (WEB / "src" / "flame" / "packages.ts").read_text()
+    listed = source.partition("new Set((")[2].partition(").split")[0]
+    names = {name for name in "".join(listed.split('"')[1::2]).split() if name}
+    assert len(names) > 200
+    assert names <= STDLIB

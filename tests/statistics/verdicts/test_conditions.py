@@ -1,0 +1,341 @@
+"""What a pipeline may write as a condition, and what becomes of it at its edges."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight_model.gates import (
+    DEPTHS,
+    FUNCTIONS,
+    MAX_CHARACTERS,
+    TIMES,
+    BadCondition,
+    Condition,
+    State,
+    detectable,
+    judge,
+    parse,
+    worst,
+)
+
+THRESHOLDS = st.one_of(st.integers(0, 10**6).map(float), st.floats(0, 1000).map(lambda one: round(one, 4)))
+SIGNS = st.sampled_from([1, -1])
+PATTERNS = st.one_of(
+    st.sampled_from(["json.*", "<lambda>", "<module>", "a>+3%", "x<-1", "loads (.*json.*)", "f: g", "(a|b)"]),
+    st.text(st.sampled_from("abc<>+-%: .*"), min_size=1).map(str.strip).filter(bool),
+)
+
+
+def _anything(_: str) -> None:
+    """Takes every pattern: what is looked at here is the grammar around it."""
+
+
+CONDITIONS = st.one_of(
+    st.builds(
+        Condition,
+        st.sampled_from(TIMES),
+        st.just(""),
+        SIGNS,
+        THRESHOLDS,
+        st.sampled_from(["%", "pp", "ms", "s"]),
+    ),
+    st.builds(Condition, st.just("idle"), st.just(""), SIGNS, THRESHOLDS, st.sampled_from(["%", "pp"])),
+    st.builds(Condition, st.sampled_from(DEPTHS), st.just(""), SIGNS, THRESHOLDS, st.sampled_from(["", "%"])),
+    st.builds(
+        Condition,
+        st.sampled_from(FUNCTIONS),
+        PATTERNS,
+        SIGNS,
+        THRESHOLDS,
+        st.sampled_from(["%", "pp", "ms", "s"]),
+    ),
+)
+
+
+@given(CONDITIONS)
+def test_reading_undoes_writing(condition: Condition) -> None:
+    assert parse(str(condition), _anything) == condition
+
+
+@given(CONDITIONS, st.lists(st.sampled_from(["", " ", "  "]), min_size=4, max_size=4))
+def test_blanks_between_the_parts_mean_nothing(condition: Condition, blanks: list[str]) -> None:
+    subject = f"{condition.subject}:{condition.pattern}" if condition.pattern else condition.subject
+    tail = str(condition).removeprefix(subject)
+    spaced = f"{blanks[0]}{subject}{blanks[1]}{tail[0]}{blanks[2]}{tail[1:]}{blanks[3]}"
+    assert parse(spaced, _anything) == condition
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_condition_or_is_refused_at_a_position_in_it(text: str) -> None:
+    try:
+        found = parse(text)
+    except BadCondition as error:
+        refused, found = error, None
+    if found is None:
+        assert 0 <= refused.position <= len(text)
+    else:
+        assert parse(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "expected"),
+    [
+        ("", 0, "a subject was expected: rate, cpu, wall, gil, idle, depth.mean"),
+        ("cpus>+3%", 0, "'cpus' is not one of rate, cpu"),
+        ("cpu", 3, "`>` or `<` was expected"),
+        ("cpu=3%", 3, "`>` or `<` was expected"),
+        ("cpu>", 4, "a number was expected"),
+        ("cpu>+x%", 4, "a number was expected"),
+        ("cpu>-3%", 4, "`+` was expected"),
+        ("cpu<3%", 4, "`-` was expected"),
+        ("cpu<+3%", 5, "`-` was expected"),
+        ("cpu>+3", 6, "% or pp or ms or s was expected"),
+        ("cpu>+3q", 6, "% or pp or ms or s was expected"),
+        ("idle<-5ms", 7, "% or pp was expected"),
+        ("depth.p95>+5pp", 12, "no unit (frames) or % was expected"),
+        ("cpu>+3% or so", 8, "nothing may follow"),
+        ("cpu>+1234567890123456%", 5, "more than 15 digits"),
+        ("function>+1%", 8, "such as function:json.*"),
+        ("self:>+1%", 5, "a pattern was expected, such as self:json.*"),
+        ("function:json.*", 15, "`>` or `<` was expected"),
+        ("function:(>+1%", 9, "the regular expression cannot be read"),
+        ("x" * (MAX_CHARACTERS + 1), MAX_CHARACTERS, f"longer than {MAX_CHARACTERS} characters"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_what_was_expected_where(
+    text: str, position: int, expected: str
+) -> None:
+    with pytest.raises(BadCondition) as refused:
+        parse(text)
+    assert expected in refused.value.message
+    assert f"position {position}:" in refused.value.message
+    assert refused.value.position == position
+    assert "cpu>+3%" in refused.value.hint
+
+
+def test_the_longest_condition_is_read() -> None:
+    text = "function:" + "x" * (MAX_CHARACTERS - len("function:>+1%")) + ">+1%"
+    assert len(text) == MAX_CHARACTERS
+    assert parse(text).threshold == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "file", "accepted"),
+    [
+        ("function:json.*>+1%", "json_dumps", "x.py", True),
+        ("function:json.*>+1%", "my_json", "x.py", False),
+        ("function:<lambda>>+1%", "<lambda>", "x.py", True),
+        ("function:loads (.*json/decoder.py)>+1%", "loads", "/usr/lib/json/decoder.py", True),
+        ("function:loads (.*json/decoder.py)>+1%", "loads", "pickle.py", False),
+        ("function:loads (.*json/decoder.py)>+1%", "dumps", "/usr/lib/json/decoder.py", False),
+    ],
+)
+def test_a_pattern_matches_the_whole_name_and_if_wanted_the_whole_file(
+    text: str, function: str, file: str, accepted: bool
+) -> None:
+    assert parse(text).accepts(function, file) is accepted
+
+
+def effect(
+    a: float = 1.0,
+    b: float = 1.0,
+    half: float = 0.01,
+    direction: str = "same",
+    detectable: float | None = 0.014,
+) -> dict[str, Any]:
+    """An Effect whose interval reaches `half` to both sides of the difference."""
+    told: dict[str, Any] = {"a": a, "b": b, "delta": b - a, "low": b - a - half, "high": b - a + half}
+    told |= {"direction": direction, "detectable": detectable if a else None, "p": 0.5}
+    for name in ("delta", "low", "high"):
+        relative = told[name] / a if a else None
+        told["relative" if name == "delta" else f"relative_{name}"] = relative
+    return told
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "state", "sentence"),
+    [
+        (
+            "cpu>+3%",
+            effect(b=1.05, direction="more"),
+            State.REGRESSED,
+            "CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
+        ),
+        (
+            "cpu>+3%",
+            effect(b=1.01, half=0.005),
+            State.FINE,
+            "CPU time: +1.0 % (+0.5 % to +1.5 %), not beyond +3 %.",
+        ),
+        # outside noise, and allowed
+        ("cpu>+3%", effect(b=1.025, direction="more"), State.FINE, "not beyond"),
+        # just the threshold is not beyond it
+        ("cpu>+50%", effect(b=1.5, half=0.0, direction="more", detectable=0.0), State.FINE, "not beyond"),
+        # beyond the threshold, but within noise, and too little was seen
+        (
+            "cpu>+3%",
+            effect(b=1.05, half=0.2, direction="unclear", detectable=0.3),
+            State.UNCLEAR,
+            "not enough",
+        ),
+        # the interval reaches over the threshold, but a change as large would have been seen
+        ("cpu>+3%", effect(b=1.025, direction="same", detectable=0.03), State.FINE, "not beyond"),
+        (
+            "cpu>+3%",
+            effect(b=0.5, half=0.9, direction="unclear", detectable=1.3),
+            State.UNCLEAR,
+            "not enough",
+        ),
+        ("cpu>+3%", effect(b=0.5, half=9, direction="less", detectable=13.0), State.FINE, "not beyond"),
+        ("cpu<-3%", effect(b=0.9, direction="less"), State.REGRESSED, "beyond \u22123 %"),
+        ("cpu<-3%", effect(b=1.2, direction="more"), State.FINE, "not beyond \u22123 %"),
+        ("cpu<-3%", effect(b=0.99), State.FINE, "not beyond"),
+        (
+            "cpu<-3%",
+            effect(b=0.99, half=0.1, direction="unclear", detectable=0.2),
+            State.UNCLEAR,
+            "not enough",
+        ),
+        ("cpu>+30ms", effect(b=1.05, direction="more"), State.REGRESSED, "+50.0 ms (+40.0 ms to +60.0 ms)"),
+        ("cpu>+0.06s", effect(b=1.05, direction="more"), State.FINE, "not beyond +0.06 s"),
+        ("idle<-5pp", effect(a=0.5, b=0.375, direction="less"), State.REGRESSED, "\u221212.5 points"),
+        ("idle<-5pp", effect(a=0.5, b=0.47, direction="less"), State.FINE, "not beyond \u22125 points"),
+        ("idle<-5%", effect(a=0.5, b=0.47, direction="less"), State.REGRESSED, "\u22126.0 %"),
+        ("depth.p95>+5", effect(a=40, b=48, half=2, direction="more"), State.REGRESSED, "+8.00 frames"),
+        ("depth.p95>+5", effect(a=40, b=44, half=2, direction="more", detectable=0.07), State.FINE, "+4.00"),
+        (
+            "depth.p95>+5",
+            effect(a=40, b=44, half=2, direction="more", detectable=0.2),
+            State.UNCLEAR,
+            "not en",
+        ),
+        ("depth.max>+5", {"a": 40, "b": 46}, State.REGRESSED, "+6.00 frames (40.0 \u2192 46.0), beyond +5"),
+        ("depth.max>+5", {"a": 40, "b": 45}, State.FINE, "not beyond"),
+        ("depth.max<-5", {"a": 40, "b": 34}, State.REGRESSED, "\u22126.00 frames"),
+        # nothing is allowed: only what the model calls a change, or no change, can be judged
+        ("cpu>+0%", effect(b=1.02, direction="more"), State.REGRESSED, "beyond 0 %"),
+        ("cpu>+0%", effect(b=1.002), State.FINE, "no detectable change"),
+        ("cpu>+0%", effect(b=1.002, direction="unclear"), State.UNCLEAR, "not enough"),
+        # what A has not
+        ("function:f>+500%", effect(a=0, b=0.1, direction="new"), State.REGRESSED, "A has none, B has some"),
+        ("function:f>+500%", effect(a=0, b=0.1, direction="unclear"), State.UNCLEAR, "A has none"),
+        ("function:f>+500ms", effect(a=0, b=0.1, direction="new"), State.FINE, "not beyond +500 ms"),
+        ("function:f<-1%", effect(a=0.1, b=0, direction="gone"), State.REGRESSED, "\u2212100.0 %"),
+        ("function:f>+1%", effect(a=0, b=0), State.FINE, "time of f: on neither side."),
+        ("function:f>+1%", None, State.FINE, "on neither side"),
+        ("idle>+1%", None, State.UNCLEAR, "nothing was measured"),
+        ("cpu>+3%", {"direction": "unknown"}, State.UNCLEAR, "a side was not watched"),
+        ("cpu>+3%", {"direction": "incomparable"}, State.INCOMPARABLE, "not comparable"),
+    ],
+)
+def test_a_condition_is_judged(text: str, given: dict[str, Any] | None, state: State, sentence: str) -> None:
+    found, said = judge(parse(text), given)
+    assert found is state
+    assert sentence in said
+
+
+def test_points_of_a_function_are_of_the_whole_of_a() -> None:
+    grown = effect(a=0.1, b=0.14, half=0.005, direction="more")
+    assert judge(parse("function:f>+3pp"), grown, whole=1.0)[0] is State.REGRESSED
+    assert judge(parse("function:f>+3pp"), grown, whole=2.0)[0] is State.FINE
+    assert judge(parse("function:f>+3pp"), effect(a=0.1, b=0.1)) == (
+        State.UNCLEAR,
+        "time of f: the whole time of A is not known: not enough data to tell it from +3 points.",
+    )
+
+
+DIRECTIONS = st.sampled_from(["more", "less", "new", "gone", "same", "unclear"])
+NUMBERS = st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(math.inf), st.just(math.nan))
+EFFECTS = st.fixed_dictionaries(
+    {
+        "a": st.floats(0, 1e6),
+        "b": st.floats(0, 1e6),
+        "direction": DIRECTIONS,
+        **dict.fromkeys(("delta", "low", "high", "detectable"), NUMBERS),
+        **dict.fromkeys(("relative", "relative_low", "relative_high"), NUMBERS),
+    }
+)
+
+
+@given(CONDITIONS, EFFECTS, st.floats(0, 1e6))
+def test_whatever_is_measured_there_is_one_state_and_a_sentence(
+    condition: Condition, given: dict[str, Any], whole: float
+) -> None:
+    state, sentence = judge(condition, given, whole=whole)
+    assert state in State
+    assert sentence.endswith(".")
+    assert "nan" not in sentence
+    assert "inf" not in sentence
+
+
+@given(CONDITIONS, st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 1e3))
+def test_only_a_change_in_the_direction_of_the_condition_regresses(
+    condition: Condition, a: float, b: float, half: float
+) -> None:
+    outside = abs(b - a) > half
+    direction = "unclear" if not outside else "more" if b > a else "less"
+    state, _ = judge(condition, effect(a, b, half, direction, 1.4 * half / a), whole=1.0)
+    if state is State.REGRESSED and condition.subject != "depth.max":
+        assert outside
+        assert (b > a) is (condition.sign > 0)
+
+
+@given(st.sampled_from(TIMES), st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 10), THRESHOLDS)
+def test_what_regresses_at_a_threshold_regresses_at_each_lower_one(
+    subject: str, a: float, b: float, half: float, threshold: float
+) -> None:
+    direction = "unclear" if abs(b - a) <= half else "more" if b > a else "less"
+    given = effect(a, b, half, direction, 1.4 * half / a)
+    states = [judge(Condition(subject, "", 1, at, "%"), given)[0] for at in (threshold, threshold / 2, 0.0)]
+    if State.REGRESSED in states:
+        assert states[states.index(State.REGRESSED) :].count(State.REGRESSED) == len(states) - states.index(
+            State.REGRESSED
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "shows"),
+    [
+        ("cpu>+3%", effect(detectable=0.014), 1.4),
+        ("cpu<-3%", effect(detectable=0.014), 1.4),
+        ("cpu>+30ms", effect(a=2.0, detectable=0.014), 28.0),
+        ("idle<-5pp", effect(a=0.5, detectable=0.2), 10.0),
+        ("depth.p95>+5", effect(a=40, b=41, detectable=0.1), 4.0),
+        ("function:f>+1%", effect(a=0, b=0.1), None),
+        ("depth.max>+5", {"a": 40, "b": 41}, None),
+        ("cpu>+3%", {"direction": "unknown"}, None),
+        ("cpu>+3%", None, None),
+        ("cpu>+3%", effect(detectable=None), None),
+    ],
+)
+def test_what_would_have_been_seen_is_told_in_the_unit_of_the_condition(
+    text: str, given: dict[str, Any] | None, shows: float | None
+) -> None:
+    assert detectable(parse(text), given) == (None if shows is None else pytest.approx(shows))
+
+
+@given(CONDITIONS, st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 2))
+def test_what_would_have_been_seen_does_not_depend_on_the_estimate(
+    condition: Condition, a: float, b: float, other: float, least: float
+) -> None:
+    one, two = (effect(a, to, 0.1, "unclear", least) for to in (b, other))
+    assert detectable(condition, one, whole=1.0) == detectable(condition, two, whole=1.0)
+
+
+@pytest.mark.parametrize(
+    ("states", "found"),
+    [
+        ([], State.FINE),
+        (["fine", "fine"], State.FINE),
+        (["fine", "unclear"], State.UNCLEAR),
+        (["unclear", "incomparable"], State.INCOMPARABLE),
+        (["incomparable", "regressed", "unclear"], State.REGRESSED),
+    ],
+)
+def test_a_pipeline_goes_by_the_worst_condition(states: list[str], found: State) -> None:
+    assert worst(states) is found
