@@ -43,7 +43,9 @@ from sidelight_collector.http.api.responses import json_reply
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
 from sidelight_collector.storage.backends.open_store import open_store
 from sidelight_collector.storage.objects import ObjectStore

@@ -35,7 +35,9 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules

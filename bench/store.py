@@ -45,7 +45,9 @@ from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import read_selector
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore

@@ -1,7 +1,7 @@
-"""Puts the built web UI into the wheel and the sdist, so that installing either needs no Node.
+"""Puts the built web UI into the wheel, so that installing it needs no Node.
 
-The UI comes from the sdist itself when this is one, else from web/dist, which is built with npm when it is
-not there yet. A distribution without its UI is never made. Editable installs take nothing from here.
+The UI comes from web/dist, which is built with npm when it is not there yet. A wheel without its UI is never
+made. Editable installs take nothing from here.
 """
 
 import shutil
@@ -11,7 +11,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PACKAGED = "collector/sidelight_collector/ui"
+PACKAGED = "sidelight_collector/ui"
 
 
 class UiBuildHook(BuildHookInterface[Any]):
@@ -28,9 +28,7 @@ class UiBuildHook(BuildHookInterface[Any]):
 
 def built_ui(root: Path) -> Path:
     """The directory that holds the built UI's index.html, built first if this is a checkout without one."""
-    packaged, web = root / PACKAGED, root / "web"
-    if (packaged / "index.html").is_file() and not web.is_dir():
-        return packaged
+    web = root.parent / "web"
     if not (web / "dist" / "index.html").is_file():
         build_ui(web)
     if not (web / "dist" / "index.html").is_file():
@@ -44,7 +42,7 @@ def build_ui(web: Path) -> None:
     if npm is None:
         raise RuntimeError(
             "the web UI is not built and npm is not on PATH: install Node 20.19 or later, "
-            "or install from the sdist or the wheel, which carry the UI"
+            "or install from the wheel, which carries the UI"
         )
     for command in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
         subprocess.run([npm, *command], cwd=web, check=True)

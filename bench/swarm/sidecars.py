@@ -1,6 +1,6 @@
 """A process that is thousands of sidecars: each ships a window every so often until it is acknowledged.
 
-What a sidecar does is what `sidelight_sidecar.shipping.ship` does, answers and pauses by its own code: the oldest
+What a sidecar does is what `shipping.ship` does, answers and pauses by its own code: the oldest
 windows in one request, a pause that doubles, `Retry-After` obeyed, the same ids again. A connection is kept
 for 15 s after an answer, as aiohttp's is, and a new one goes to any of the collectors, as through a Service.
 A share of the answers is lost: the connection is cut a moment after the request was sent.

@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
 if TYPE_CHECKING:
     Array: TypeAlias = pa.Array[Any]
@@ -139,3 +144,17 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
     if len(filled) == 1:
         return filled[0]
     return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
+
+
+def float64_array(column: Column) -> F64:
+    """A column of numbers as numpy has them."""
+    return cast("F64", _numpy(column).astype(np.float64, copy=False))
+
+
+def int64_array(column: Column) -> I64:
+    """A column of whole numbers as numpy has them."""
+    return cast("I64", _numpy(column).astype(np.int64, copy=False))
+
+
+def _numpy(column: Column) -> NDArray[Any]:
+    return one(column).to_numpy(zero_copy_only=False)

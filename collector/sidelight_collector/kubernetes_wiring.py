@@ -25,7 +25,9 @@ from sidelight_collector.kubernetes_discovery.shared_state import Share
 from sidelight_collector.kubernetes_discovery.watcher import Around, Discovery, Rules
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.times import SECOND_NS

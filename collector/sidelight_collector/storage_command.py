@@ -20,7 +20,9 @@ from sidelight_collector.answers.catalog import Services, services
 from sidelight_collector.main import retention_policy
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.settings.collector import DAY_SECONDS, Settings
 from sidelight_collector.storage.backends.open_store import open_store
 from sidelight_collector.storage.lifecycle.retention import Change, Level, level_of, plan

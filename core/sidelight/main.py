@@ -1,72 +1,46 @@
-"""The console script: `sidelight COMMAND …`, each command imported only when asked for."""
+"""The console script: `sidelight COMMAND …`. Each command is imported only when it runs.
+
+A distribution declares its commands as entry points of the group `sidelight.commands`: a name, and a function
+that takes the arguments and returns the exit status.
+"""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
-from typing import NamedTuple
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, NamedTuple
 
 from sidelight import __version__
 from sidelight_model.errors import SidelightError
 
+GROUP: Final = "sidelight.commands"
+
 
 class Command(NamedTuple):
-    """A command: the module that runs it, the extra it takes, and packages that only its children import."""
+    """A command of Sidelight's own, and the distribution that has it."""
 
-    module: str
+    distribution: str
     summary: str
-    extra: str
-    children_need: tuple[str, ...] = ()
 
 
-COMMANDS = {
-    "sidecar": Command(
-        "sidelight_sidecar.command", "sample the Python processes beside it and ship windows", "sidecar"
-    ),
-    "collector": Command(
-        "sidelight_collector.command", "store windows; serve the API and the web UI", "collector"
-    ),
-    "injector": Command(
-        "sidelight_injector.command", "put sidecars into pods: an admission webhook", "collector"
-    ),
-    "store": Command(
-        "sidelight_collector.storage_command", "what a store keeps: rotation, pins, lifecycle", "collector"
-    ),
-    "doctor": Command(
-        "sidelight_collector.doctor.command", "check a store, and mend what is safe to mend", "collector"
-    ),
-    "export": Command(
-        "sidelight_cli.export_command",
-        "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML",
-        "",
-    ),
-    "compare": Command(
-        "sidelight_cli.compare.command",
-        "say what takes more or less time in B than in A, for people and CI",
-        "",
-    ),
-    "capture": Command(
-        "sidelight_cli.capture_command", "sample a service's pods now, through the collector", ""
-    ),
-    "ask": Command(
-        "sidelight_cli.query_command", "write the JSON answer of any path of the collector's API", ""
-    ),
-    "record": Command(
-        "sidelight_cli.local.record_command", "record a running process, or a program, to a file", ""
-    ),
-    "top": Command("sidelight_cli.local.top_command", "show live what a running process is doing", ""),
-    "demo": Command(
-        "sidelight_cli.demo.command",
-        "profile four small services and compare them",
-        "demo",
-        children_need=("numpy", "pyarrow", "tornado", "uvloop"),
-    ),
+COMMANDS: Final = {
+    "sidecar": Command("sidelight-sidecar", "sample the Python processes beside it and ship windows"),
+    "collector": Command("sidelight-collector", "store windows; serve the API and the web UI"),
+    "injector": Command("sidelight-injector", "put sidecars into pods: an admission webhook"),
+    "store": Command("sidelight-collector", "what a store keeps: rotation, pins, lifecycle"),
+    "doctor": Command("sidelight-collector", "check a store, and mend what is safe to mend"),
+    "export": Command("sidelight-cli", "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML"),
+    "compare": Command("sidelight-cli", "say what takes more or less time in B than in A, for people and CI"),
+    "capture": Command("sidelight-cli", "sample a service's pods now, through the collector"),
+    "ask": Command("sidelight-cli", "write the JSON answer of any path of the collector's API"),
+    "record": Command("sidelight-cli", "record a running process, or a program, to a file"),
+    "top": Command("sidelight-cli", "show live what a running process is doing"),
+    "demo": Command("sidelight-cli[demo]", "profile four small services and compare them"),
 }
 
 
 def main() -> None:
-    """Entry point of the console script; never returns."""
+    """Run the command of the command line and exit with its status; never returns."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -78,53 +52,66 @@ def run(argv: list[str]) -> int:
     if argv[0] in ("-V", "--version", "version"):
         print(f"sidelight {__version__}")
         return 0
-    name, *rest = argv
-    if name not in COMMANDS:
-        print(f"error: there is no command {name!r}\n\n{usage()}", file=sys.stderr)
-        return 2
+    name, *arguments = argv
+    point = next(iter(entry_points(group=GROUP, name=name)), None)
+    if point is None:
+        return _not_installed(name)
     try:
-        module = importlib.import_module(COMMANDS[name].module)
+        return _run(point, arguments)
     except KeyboardInterrupt:
         return 130
+
+
+def _run(point: EntryPoint, arguments: list[str]) -> int:
+    try:
+        command = point.load()
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("sidelight."):
+        own = ("sidelight", point.module.partition(".")[0])
+        if error.name is None or error.name.partition(".")[0] in own:
             raise
-        return _missing(name, error.name)
-    for package in COMMANDS[name].children_need:
-        if importlib.util.find_spec(package) is None:
-            return _missing(name, package)
+        return _fail(
+            f"`sidelight {point.name}` needs the package {error.name!r}, which is not installed",
+            f"pip install '{COMMANDS[point.name].distribution}'" if point.name in COMMANDS else "",
+            1,
+        )
     try:
-        return int(module.run(rest))
+        return int(command(arguments))
     except SidelightError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return 2 if error.reason == "bad_setting" else 1
-    except KeyboardInterrupt:
-        return 130
+        return _fail(error.message, error.hint, 2 if error.reason == "bad_setting" else 1)
 
 
 def usage() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    """The commands that are installed, each with one line."""
+    installed = {point.name for point in entry_points(group=GROUP)}
+    summaries = {name: command.summary for name, command in COMMANDS.items() if name in installed}
+    summaries |= dict.fromkeys(sorted(installed - COMMANDS.keys()), "")
+    width = max(map(len, summaries), default=0)
+    missing = [name for name in COMMANDS if name not in installed]
     return "\n".join(
         [
             "usage: sidelight COMMAND [OPTIONS]",
             "",
-            *lines,
+            *(f"  {name:<{width}}  {summary}".rstrip() for name, summary in summaries.items()),
             "",
+            *([f"Not installed here: {', '.join(missing)}.", ""] if missing else []),
             "sidelight COMMAND --help explains its options.",
         ]
     )
 
 
-def _missing(name: str, package: str) -> int:
-    extra = COMMANDS[name].extra
-    print(f"error: `sidelight {name}` needs the package {package!r}, which is not installed", file=sys.stderr)
-    print(
-        f"hint: pip install 'sidelight[{extra}]'" if extra else "hint: reinstall sidelight", file=sys.stderr
-    )
-    return 1
+def _not_installed(name: str) -> int:
+    if name in COMMANDS:
+        distribution = COMMANDS[name].distribution
+        return _fail(f"`sidelight {name}` is not installed", f"pip install '{distribution}'", 1)
+    print(f"error: there is no command {name!r}\n\n{usage()}", file=sys.stderr)
+    return 2
+
+
+def _fail(message: str, hint: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

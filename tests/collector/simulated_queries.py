@@ -13,7 +13,9 @@ from sidelight_collector.answers.timeline import timeline
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_context import Deadline, Incomplete, Reading
 from sidelight_collector.query.select.matchers import read_selector
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.tables import HOUR_NS
 from sidelight_model.counts import ProfileType

@@ -11,11 +11,15 @@ from typing import TypeVar
 from hypothesis import settings
 
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.engine.window_sums import Stage1
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import (
+    Reading,
+    Stage1,
+)
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import read_selector
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import event_day, write_segment

@@ -13,7 +13,8 @@ from sidelight_kubernetes.kubernetes_client import Cluster, resource_of
 
 
 def test_nobody_pays_for_the_client_library_who_does_not_open_a_cluster() -> None:
-    code = "import sys, sidelight_collector.main, sidelight_kubernetes.kubernetes_client; print('kubernetes' in sys.modules)"
+    modules = "sidelight_collector.main, sidelight_kubernetes.kubernetes_client"
+    code = f"import sys, {modules}; print('kubernetes' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "False"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidelight_collector.arrow_ops import floats as column
+from sidelight_collector.arrow_ops import float64_array as column
 from sidelight_collector.comparison.answer import verdict
 from sidelight_collector.comparison.cost_tables import Rows, functions, nodes, spans
 from sidelight_collector.comparison.matrix import Cuts, choose_apart, counted, cut
@@ -22,8 +22,10 @@ from sidelight_collector.query.call_tree import painted
 from sidelight_collector.query.data_basis import side
 from sidelight_collector.query.engine.stack_text import rows, weigh
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question
 from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.aggregate import top

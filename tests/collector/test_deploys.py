@@ -24,7 +24,9 @@ from sidelight_collector.deploys.version_registry import Known
 from sidelight_collector.doctor.layout import survey
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage import lease
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable

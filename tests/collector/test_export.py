@@ -285,7 +285,8 @@ def large() -> ObjectStore:
 
 async def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
     async with serving(large()) as client:
-        script = f"{sys.executable} -m sidelight.main export {' '.join(RANGE)} | head -n 1; echo ${{PIPESTATUS[0]}}"
+        export = f"{sys.executable} -m sidelight.main export {' '.join(RANGE)}"
+        script = f"{export} | head -n 1; echo ${{PIPESTATUS[0]}}"
         done = await asyncio.to_thread(
             subprocess.run,
             ["bash", "-c", script],

@@ -32,8 +32,10 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.engines.prometheus import Cause, Prometheus
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.window_query import Question
 from sidelight_collector.query.stack_filter import ALL
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType

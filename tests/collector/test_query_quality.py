@@ -18,7 +18,9 @@ from sidelight_collector.answers.top_and_depth import depth
 from sidelight_collector.query.data_basis import SideNumbers
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.select.matchers import read_selector
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType

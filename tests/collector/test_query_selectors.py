@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from sidelight_collector.answers.catalog import label_names, label_values
 from sidelight_collector.query.select.matchers import read_selector
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_model.errors import BadSelector
 from sidelight_model.selectors import Matcher, Op, Selector
 from tests.collector.storing import START_NS, asked, question, stored, window

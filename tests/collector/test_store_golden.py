@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from sidelight_collector.answers.export import Exported, folded
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.stack_hashing import hashed
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.directory import DirectoryStore

@@ -21,12 +21,14 @@ from sidelight_sidecar.overhead.budget import (
     Account,
     Allowance,
     Budget,
-    Used,
     fair,
     governed,
     ideal,
     joined,
     observed,
+)
+from sidelight_sidecar.samplers.sampler import (
+    Used,
 )
 
 BUDGET = Budget(cpu=0.01, stops=0.01)

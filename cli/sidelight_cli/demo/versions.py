@@ -38,11 +38,11 @@ VERSIONS = (
 
 def services_directory(package: Path = Path(__file__).parent) -> Path:
     """Where the services lie: inside an installed package, or in `examples/` of a source tree."""
-    for directory in (package / "services", package.parents[1] / "examples"):
+    for directory in (package / "services", package.parents[2] / "examples"):
         if all((directory / version.program).is_file() for version in VERSIONS):
             return directory
     raise SidelightError(
         "the demo's services are neither in the installed package nor in a source tree beside it",
         reason=Reason.NOT_FOUND,
-        hint="Reinstall sidelight, or run the demo from a clone of the repository.",
+        hint="Reinstall sidelight-cli, or run the demo from a clone of the repository.",
     )

@@ -11,7 +11,12 @@ from sidelight_collector.arrow_ops import integers, one, strings, used
 from sidelight_collector.query.data_basis import Basis, basis
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.select.matchers import label
-from sidelight_collector.query.select.window_query import Question, choose
+from sidelight_collector.query.select.window_query import (
+    choose,
+)
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 from sidelight_model.labels import KNOWN

@@ -22,8 +22,15 @@ from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
 from sidelight_collector.query.engine.stack_text import STATES_OF, Weights, rows, weigh
 from sidelight_collector.query.engine.window_sums import sums
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, Windows, choose, choose_all
+from sidelight_collector.query.select.window_query import (
+    choose,
+    choose_all,
+)
 from sidelight_collector.query.stack_filter import ALL, Pick, narrowed, picked
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_collector.storage.tables import STATES
 from sidelight_model.counts import ZERO, Counts, ProfileType
 from sidelight_model.errors import LimitExceeded

@@ -23,7 +23,13 @@ from sidelight_collector.query.sampling_quality import Quality, quality, said
 from sidelight_collector.query.select.local_time import Days, clock_of, days
 from sidelight_collector.query.select.matchers import label
 from sidelight_collector.query.select.pod_time import processes, watched_seconds
-from sidelight_collector.query.select.window_query import Question, Windows, choose
+from sidelight_collector.query.select.window_query import (
+    choose,
+)
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

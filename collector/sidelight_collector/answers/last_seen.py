@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from sidelight_collector.arrow_ops import integers, strings, used
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, choose
+from sidelight_collector.query.select.window_query import (
+    choose,
+)
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 
 

@@ -8,8 +8,13 @@ from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
 from sidelight_collector.query.engine.stack_text import weigh
 from sidelight_collector.query.engine.window_sums import sums
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, choose_all
+from sidelight_collector.query.select.window_query import (
+    choose_all,
+)
 from sidelight_collector.query.stack_filter import ALL, Pick, narrowed, picked
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_model.aggregate import Cost
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame, escape, unescape, without_line

@@ -11,7 +11,12 @@ from typing import Final, TypedDict
 from sidelight_collector.answers.usage import Seen, seen
 from sidelight_collector.query.data_basis import Basis, basis
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, choose
+from sidelight_collector.query.select.window_query import (
+    choose,
+)
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

@@ -19,9 +19,15 @@ from sidelight_collector.query.engine.stack_text import Weights, numbers, weigh
 from sidelight_collector.query.engine.stack_text import stacks as spelled
 from sidelight_collector.query.engine.window_sums import sums
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, Windows, choose_all
+from sidelight_collector.query.select.window_query import (
+    choose_all,
+)
 from sidelight_collector.query.stack_filter import Pick, narrowed, picked
 from sidelight_collector.query.stack_paths import Known, Taken
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_collector.storage.tables import MAX_INT
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame, unescape

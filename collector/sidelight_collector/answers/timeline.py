@@ -14,7 +14,12 @@ from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.sampling_quality import Quality, quality, said, share
 from sidelight_collector.query.select.pod_time import processes, watched_seconds
-from sidelight_collector.query.select.window_query import Question, choose
+from sidelight_collector.query.select.window_query import (
+    choose,
+)
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

@@ -12,8 +12,14 @@ from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
 from sidelight_collector.query.engine.stack_text import Weights, numbers, weigh
 from sidelight_collector.query.engine.window_sums import sums
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, Windows, choose_all
+from sidelight_collector.query.select.window_query import (
+    choose_all,
+)
 from sidelight_collector.query.stack_filter import ALL, DepthPool, Pick, narrowed, picked
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_model.aggregate import Cost, Depths, largest_gap
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame, unescape

@@ -9,7 +9,9 @@ import pyarrow as pa
 from sidelight_collector.arrow_ops import firsts, integers, numbered, one, stacked, strings
 from sidelight_collector.query.engine.stack_text import STATES_OF
 from sidelight_collector.query.select.pod_time import processes, union_ns, watched_and_time
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

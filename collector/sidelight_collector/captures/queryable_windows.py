@@ -8,7 +8,9 @@ from typing import Final
 from sidelight_collector.answers.catalog import label_values
 from sidelight_collector.captures.capture import Capture
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.selectors import Matcher, Op, Selector
 

@@ -8,20 +8,37 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from sidelight_collector.arrow_ops import same
+from sidelight_collector.arrow_ops import (
+    F64,
+    same,
+)
 from sidelight_collector.comparison.builder import Judgement
 from sidelight_collector.comparison.cost_tables import Functions, Rows
-from sidelight_collector.comparison.matrix import F64, Cuts, choose_apart, counted, cut
+from sidelight_collector.comparison.matrix import (
+    Cut,
+    Cuts,
+    choose_apart,
+    counted,
+    cut,
+)
 from sidelight_collector.comparison.model import Verdict
 from sidelight_collector.comparison.rename_matching import renamed
 from sidelight_collector.comparison.request import Wanted, served
 from sidelight_collector.query.call_tree import Drawn, Pooled, painted, pooled_stacks, repainted
 from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
 from sidelight_collector.query.engine.stack_text import Weights, weigh
-from sidelight_collector.query.engines.prometheus import Blocks, RequestsUnknown
+from sidelight_collector.query.engines.prometheus import (
+    RequestsUnknown,
+)
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, Windows
+from sidelight_collector.query.request_counts import (
+    Blocks,
+)
 from sidelight_collector.query.stack_filter import Pick, narrowed, picked
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_collector.statistics.renames import Rename
 from sidelight_model.counts import ProfileType
 
@@ -141,16 +158,21 @@ def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, 
     if wanted.requests is not None:
         given_a, given_b = wanted.requests
         return (served(cuts.a, given_a), served(cuts.b, given_b)), wanted
-    told = reading.prometheus
+    told = reading.request_counts
     if told is None or wanted.trouble or not (cuts.a.side.whole and cuts.b.side.whole):
         return None, wanted
     try:
-        a = told.requests("A", Blocks.of(cuts.a), reading.deadline.remaining())
-        b = told.requests("B", Blocks.of(cuts.b), reading.deadline.remaining())
+        a = told.requests("A", _blocks(cuts.a), reading.deadline.remaining())
+        b = told.requests("B", _blocks(cuts.b), reading.deadline.remaining())
     except RequestsUnknown as unknown:
         reading.passing = True
         return None, replace(wanted, trouble=str(unknown))
     return (a, b), wanted
+
+
+def _blocks(own: Cut) -> Blocks:
+    """The blocks of time of a side, of which requests are asked."""
+    return Blocks(own.start_ns, own.side.seconds, own.alive, own.windows.watched, own.side.pods)
 
 
 def _of_type(reading: Reading, both: Compared, kind: ProfileType, pick: Pick) -> list[Weights]:

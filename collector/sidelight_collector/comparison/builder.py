@@ -11,10 +11,16 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight_collector.arrow_ops import (
+    F64,
+    I64,
+)
 from sidelight_collector.comparison.blocking_summary import looped
 from sidelight_collector.comparison.blocking_summary import told as told_loop
 from sidelight_collector.comparison.cost_tables import Functions, Rows, Table, functions, nodes
-from sidelight_collector.comparison.matrix import F64, I64, Cuts
+from sidelight_collector.comparison.matrix import (
+    Cuts,
+)
 from sidelight_collector.comparison.model import (
     Effect,
     EffectColumns,

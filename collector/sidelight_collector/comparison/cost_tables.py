@@ -14,7 +14,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.comparison.matrix import F64, I64, Cut, floats, whole
+from sidelight_collector.arrow_ops import (
+    F64,
+    I64,
+    float64_array,
+    int64_array,
+)
+from sidelight_collector.comparison.matrix import (
+    Cut,
+)
 from sidelight_collector.query.call_tree import I32, Drawn, Flags, Pooled, Side
 from sidelight_collector.times import SECOND_NS
 
@@ -37,10 +45,14 @@ class Rows:
         numbers, weights = side
         if weights.cell is None:
             raise ValueError("this side was not cut into cells")
-        samples = floats(weights.samples)
-        cell = whole(weights.cell).astype(np.int32)
+        samples = float64_array(weights.samples)
+        cell = int64_array(weights.cell).astype(np.int32)
         return cls(
-            whole(numbers).astype(np.int32), cell, samples, samples * floats(weights.period_ns), cut.shape
+            int64_array(numbers).astype(np.int32),
+            cell,
+            samples,
+            samples * float64_array(weights.period_ns),
+            cut.shape,
         )
 
     @property

@@ -13,25 +13,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sidelight_collector.arrow_ops import Array, Column, is_word, one, strings, words
+from sidelight_collector.arrow_ops import (
+    F64,
+    I64,
+    Array,
+    Column,
+    float64_array,
+    int64_array,
+    is_word,
+    one,
+    strings,
+    words,
+)
 from sidelight_collector.query.engine.window_sums import ROWS as SUMS
 from sidelight_collector.query.engine.window_sums import ROWS_AT_ONCE, Scan, combined, pieces, plan
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.select.pod_time import processes, watched_and_time
-from sidelight_collector.query.select.window_query import Question, Windows, choose_all
+from sidelight_collector.query.select.window_query import (
+    choose_all,
+)
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_collector.statistics.inference.design import BLOCKS, ROWS, Side, row_of
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_collector.times import SECOND_NS
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 TOGETHER: Final = 0.8
 """Of the time in which either side was watched so much is common where columns belong together."""
@@ -81,8 +95,8 @@ class Cut:
     def seconds(self, states: Sequence[str], rows: NDArray[np.bool_] | None = None) -> F64:
         """Sampled seconds in these states in each cell, (P, T); of all windows or of some."""
         table = self.windows.table
-        samples = sum((floats(table[state]) for state in states), np.zeros(len(table)))
-        values = samples * floats(table["period_ns"]) / SECOND_NS
+        samples = sum((float64_array(table[state]) for state in states), np.zeros(len(table)))
+        values = samples * float64_array(table["period_ns"]) / SECOND_NS
         return self.added(values if rows is None else np.where(rows, values, 0.0))
 
     def added(self, values: F64) -> F64:
@@ -110,7 +124,7 @@ class _Frame:
     blocks: int
 
     def column(self, ts: Column) -> I64:
-        at = (whole(ts) - self.start_ns) // self.step_ns
+        at = (int64_array(ts) - self.start_ns) // self.step_ns
         return np.clip(at, 0, self.blocks - 1)
 
 
@@ -147,7 +161,7 @@ def _cut(windows: Windows, names: Sequence[tuple[str, str]], frame: _Frame, *, a
     cell = cells(watched)
     keyed = watched.append_column(_CELL, pa.array(cell, pa.int64()))
     found, alive = np.zeros((2, len(rows) * frame.blocks))
-    clock = np.bincount(cell, floats(watched["target_cpu_ns"]), len(found)) / SECOND_NS
+    clock = np.bincount(cell, float64_array(watched["target_cpu_ns"]), len(found)) / SECOND_NS
     for first, seconds, ns in watched_and_time(keyed, _CELL):
         found[cell[first]] += seconds
         alive[cell[first]] += ns / SECOND_NS
@@ -194,7 +208,7 @@ def _pod_numbers(table: pa.Table, names: Sequence[tuple[str, str]]) -> I64:
     number = {name: at for at, name in enumerate(names)}
     namespace, pod = words(table["namespace"]), words(table["pod"])
     texts = [strings(column.dictionary) for column in (namespace, pod)]
-    codes = [whole(column.indices) for column in (namespace, pod)]
+    codes = [int64_array(column.indices) for column in (namespace, pod)]
     size = max(len(texts[1]), 1)
     both, back = np.unique(codes[0] * size + codes[1], return_inverse=True)
     at = [number[texts[0][code // size], texts[1][code % size]] for code in both.tolist()]
@@ -227,7 +241,7 @@ def _span(windows: Windows) -> _Span:
     if not len(table):
         return _Span(0, 1, 1)
     group = one(table["group"]).is_valid()
-    first, last = whole(table["ts"]), whole(table["end_ns"])
+    first, last = int64_array(table["ts"]), int64_array(table["end_ns"])
     least = 1
     alone = table.filter(pc.invert(group))
     if len(alone):
@@ -324,17 +338,3 @@ class _Places:
 def _only(keys: Array, cells: Array, wanted: Array) -> tuple[Array, Array]:
     has = pc.is_in(keys, value_set=wanted)
     return keys.filter(has), cells.filter(has)
-
-
-def floats(column: Column) -> F64:
-    """A column of numbers as numpy has them."""
-    return cast("F64", _numpy(column).astype(np.float64, copy=False))
-
-
-def whole(column: Column) -> I64:
-    """A column of whole numbers as numpy has them."""
-    return cast("I64", _numpy(column).astype(np.int64, copy=False))
-
-
-def _numpy(column: Column) -> NDArray[Any]:
-    return one(column).to_numpy(zero_copy_only=False)

@@ -8,12 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from sidelight_collector.arrow_ops import (
+    F64,
+    I64,
+)
 from sidelight_collector.comparison.cost_tables import Functions, Table
-from sidelight_collector.comparison.matrix import F64, I64
 from sidelight_collector.query.call_tree import Drawn, Flags, costs
 from sidelight_collector.query.engine.stack_text import Weights
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_collector.statistics.renames import Lines, Rename, apart, is_one, joined, renames
 from sidelight_model.frames import Frame, unescape, without_line
 

@@ -9,8 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Column, is_word, one
-from sidelight_collector.comparison.matrix import F64, ON_CPU, Cut, floats, whole
+from sidelight_collector.arrow_ops import (
+    F64,
+    Column,
+    float64_array,
+    int64_array,
+    is_word,
+    one,
+)
+from sidelight_collector.comparison.matrix import (
+    ON_CPU,
+    Cut,
+)
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.sampling_quality import added, flattened, said, seconds, share
 from sidelight_collector.query.select.pod_time import processes
@@ -53,14 +63,14 @@ def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:
     """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
     rows = _telling(own.windows.table, thread)
     idle, every = own.seconds(("idle",), rows), own.seconds(STATES, rows)
-    samples = float(floats(own.windows.table["idle"])[rows].sum())
+    samples = float(float64_array(own.windows.table["idle"])[rows].sum())
     return idle, Side(every, own.side.pods, own.side.seconds), samples
 
 
 def _telling(table: pa.Table, thread: str | None) -> Flags:
     """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
     lists = one(table["missing_states"])
-    blind = whole(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
+    blind = int64_array(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
     telling = np.ones(len(table), bool)
     telling[blind] = False
     return telling if thread is None else telling & _bools(is_word(table["thread"], thread))
@@ -93,14 +103,14 @@ def taken(own: Cut, requests: F64 | None) -> Taken:
     table, watched = own.windows.table, processes(own.windows.watched)
     pod_seconds, alive = own.side.whole, float(own.alive.sum())
     cpu = seconds(watched["target_cpu_ns"])
-    samples = sum(int(whole(table[state]).sum()) for state in STATES)
+    samples = sum(int(int64_array(table[state]).sum()) for state in STATES)
     truncated = added(table["truncated"])
     return Taken(
-        windows=int(whole(table["windows"]).sum()),
+        windows=int(int64_array(table["windows"]).sum()),
         pods=own.pods,
         pod_seconds=pod_seconds,
         modes=said(watched["mode"]),
-        periods_us=sorted({period / 1000 for period in whole(watched["period_ns"]).tolist()}),
+        periods_us=sorted({period / 1000 for period in int64_array(watched["period_ns"]).tolist()}),
         samplers=said(watched["sampler"]),
         readers=said(watched["reader"]),
         pythons=said(watched["python"]),

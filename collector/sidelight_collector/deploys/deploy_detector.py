@@ -18,7 +18,9 @@ from sidelight_collector.deploys.version_registry import Appeared, Known, decode
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.storage.lease import Stopped
 from sidelight_collector.storage.objects import ObjectChanged, ObjectDamaged, ObjectExists
 from sidelight_collector.times import SECOND_NS

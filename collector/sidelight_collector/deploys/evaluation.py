@@ -15,8 +15,10 @@ from sidelight_collector.deploys.version_discovery import of_version, span_of
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import pattern_check
-from sidelight_collector.query.select.window_query import Question
 from sidelight_collector.query.stack_filter import Pick
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import parse, worst

@@ -9,11 +9,20 @@ from typing import Final
 
 import numpy as np
 
-from sidelight_collector.arrow_ops import firsts, numbered, strings
-from sidelight_collector.comparison.matrix import whole
+from sidelight_collector.arrow_ops import (
+    firsts,
+    int64_array,
+    numbered,
+    strings,
+)
 from sidelight_collector.deploys.deploy import Span
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question, choose
+from sidelight_collector.query.select.window_query import (
+    choose,
+)
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.selectors import Matcher, Op, Selector
 
@@ -38,7 +47,11 @@ def versions_seen(reading: Reading, question: Question, pause_seconds: float = i
         return []
     named = firsts(table, _KEYS)
     names = list(zip(*(strings(named[key]) for key in _KEYS), strict=True))
-    number, start, end = whole(numbered(table.select(_KEYS))), whole(table["ts"]), whole(table["end_ns"])
+    number, start, end = (
+        int64_array(numbered(table.select(_KEYS))),
+        int64_array(table["ts"]),
+        int64_array(table["end_ns"]),
+    )
     order = np.lexsort((start, number))
     found = []
     for (namespace, service, version), rows in zip(

@@ -24,7 +24,7 @@ _PLACEHOLDER: Final = "/__sidelight_prefix__/"
 _BUILD_PLACEHOLDER: Final = "__sidelight_build__"
 _OFF_PLACEHOLDER: Final = "__sidelight_off__"
 _HERE: Final = Path(__file__).resolve().parent
-PLACES: Final = (_HERE / "ui", _HERE.parent.parent / "web" / "dist")
+PLACES: Final = (_HERE.parent / "ui", _HERE.parents[2] / "web" / "dist")
 
 _SHARED_POLICY: Final = (
     "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "

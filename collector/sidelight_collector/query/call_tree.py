@@ -21,7 +21,9 @@ from sidelight_collector.arrow_ops import Array, Lists, coded, integers, one, wo
 from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.query.engine.stack_text import MISSING, Pool, Spelled, Weights, numbers, pooled
 from sidelight_collector.query.query_context import Reading, View
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_model.aggregate import Cost, top
 from sidelight_model.tree import build, ends, prune_to
 

@@ -11,7 +11,13 @@ from sidelight_collector.arrow_ops import integers, is_equal, one, row_numbers, 
 from sidelight_collector.query.engine.stack_text import STATES_OF
 from sidelight_collector.query.sampling_quality import Quality, added, flattened, quality, said, seconds
 from sidelight_collector.query.select.pod_time import pod_seconds, processes
-from sidelight_collector.query.select.window_query import Question, Windows, once
+from sidelight_collector.query.select.window_query import (
+    once,
+)
+from sidelight_collector.query.windows import (
+    Question,
+    Windows,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

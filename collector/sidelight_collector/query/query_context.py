@@ -4,12 +4,14 @@ A segment that cannot be read must not make the answer a guess. It is left out w
 and counted in the answer. A store that does not answer at all is different: then the query fails.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import structlog
@@ -17,15 +19,13 @@ import structlog
 from sidelight_collector.lru import Lru
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.query.request_counts import RequestCounts
+from sidelight_collector.query.windows import Windows
 from sidelight_collector.storage.live_objects import Live, live
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import SegmentRef, read_pieces, read_segment
 from sidelight_collector.storage.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
-
-if TYPE_CHECKING:
-    from sidelight_collector.query.engine.window_sums import Stage1
-    from sidelight_collector.query.engines.prometheus import Prometheus
 
 _UNUSED: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 View: TypeAlias = Part | Literal["depths"]
@@ -85,12 +85,19 @@ class Deadline:
         return left
 
 
+class Stage1(Protocol):
+    """What adds up in the place of this process."""
+
+    def sums(self, reading: Reading, windows: Windows) -> pa.Table:
+        """As `added_up` of `query.engine.window_sums`, of what is planned, row for row in any order."""
+
+
 class Reading:
     """What one query reads: listed segments, their tables, and which of them had to be left out.
 
     With `stage1`, another engine adds up, and writes down in `engine` how that went; `doubt` is told the key
-    of an object that was read and is not what it should be. `prometheus` tells requests; where an answer is
-    of the moment, as something besides the store did not tell, it is `passing` and not kept.
+    of an object that was read and is not what it should be. `request_counts` tells requests; where an answer
+    is of the moment, as something besides the store did not tell, it is `passing` and not kept.
     """
 
     def __init__(
@@ -99,12 +106,12 @@ class Reading:
         cache: TableCache,
         pool: Executor,
         deadline: Deadline,
-        stage1: "Stage1 | None" = None,
+        stage1: Stage1 | None = None,
         manifests: Lru[Manifest] | None = None,
         doubt: Callable[[str], None] = lambda _: None,
-        prometheus: "Prometheus | None" = None,
+        request_counts: RequestCounts | None = None,
     ) -> None:
-        self.prometheus = prometheus
+        self.request_counts = request_counts
         self.passing = False
         self._store = store
         self._cache = cache

@@ -24,7 +24,9 @@ from sidelight_collector.arrow_ops import Array, Lists, integers, one, strings, 
 from sidelight_collector.query.data_basis import SideNumbers
 from sidelight_collector.query.engine.stack_text import MISSING, Pool, Weights, numbers
 from sidelight_collector.query.query_context import Reading, View
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.frames import Frame, unescape, without_line
 

@@ -8,7 +8,7 @@ folded text: joined by `;` they give the text that `h` is the hash of.
 
 `sums` has what `samples` adds up to over the windows of an hour that have the same service, version and
 other labels than those of a place (pod, node, container) or of their own: a group. `daily` has the same with
-the hours of the day added up. `hours` has what `profiles` adds up to (see sidelight_collector.storage.hourly_rollup):
+the hours of the day added up. `hours` has what `profiles` adds up to (see storage.hourly_rollup):
 its rows tell the number of their group in `sums` and in `daily`. So whoever picks rows of it knows of which
 groups everything was picked, and need not add up those again.
 

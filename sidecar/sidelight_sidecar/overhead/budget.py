@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
+from sidelight_sidecar.samplers.sampler import Used
+
 K = TypeVar("K", bound=Hashable)
 
 FLOOR_HZ = 5.0
@@ -59,17 +61,6 @@ class Budget:
     stops: float
     why: str = CPU
     rows: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What sampling one process took in `seconds`, which were sampled at `rate_hz`; times in seconds."""
-
-    seconds: float
-    rate_hz: float
-    ticks: int
-    cpu: float
-    stopped: float
 
 
 @dataclass(frozen=True, slots=True)

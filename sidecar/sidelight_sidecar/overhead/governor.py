@@ -27,12 +27,15 @@ from sidelight_sidecar.overhead.budget import (
     Account,
     Allowance,
     Budget,
-    Used,
     governed,
     joined,
     observed,
 )
-from sidelight_sidecar.samplers.sampler import COMMAND, Sampled
+from sidelight_sidecar.samplers.sampler import (
+    COMMAND,
+    Sampled,
+    Used,
+)
 
 ORDINARY, CAPTURE = "ordinary", "capture"
 _TICK_SECONDS = 1.0

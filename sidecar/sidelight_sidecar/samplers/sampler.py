@@ -19,7 +19,6 @@ from sidelight_model.folded import Stack
 from sidelight_model.frames import OTHER
 from sidelight_model.window import Quality
 from sidelight_sidecar.discovery.processes import Proc
-from sidelight_sidecar.overhead.budget import Used
 from sidelight_sidecar.samplers.timed_samples import Moments
 
 COMMAND = "command"
@@ -37,6 +36,17 @@ class SamplingError(SidelightError):
 
 Threads = Mapping[str, Mapping[Stack, Counts]]
 """Counts by kind of thread: "main" and "other", or "" where the sampler does not tell them apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What sampling one process took in `seconds`, which were sampled at `rate_hz`; times in seconds."""
+
+    seconds: float
+    rate_hz: float
+    ticks: int
+    cpu: float
+    stopped: float
 
 
 @dataclass(frozen=True, slots=True)

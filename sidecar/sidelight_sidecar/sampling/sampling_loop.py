@@ -11,9 +11,15 @@ from collections.abc import Callable
 
 from sidelight_sidecar.discovery.processes import Key
 from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.overhead.budget import Allowance, Used
+from sidelight_sidecar.overhead.budget import (
+    Allowance,
+)
 from sidelight_sidecar.overhead.governor import Governor
-from sidelight_sidecar.samplers.sampler import Sampled, Sampler
+from sidelight_sidecar.samplers.sampler import (
+    Sampled,
+    Sampler,
+    Used,
+)
 from sidelight_sidecar.sampling.session_handle import Hold
 
 _LOOK_SECONDS = 1.0

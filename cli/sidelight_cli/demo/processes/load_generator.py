@@ -256,7 +256,7 @@ async def start_time() -> float:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point of `python -m sidelight_cli.demo.processes.load_generator`; 0 when the plan was carried out."""
+    """Run the load of a command line; 0 when the plan was carried out."""
     try:
         plan = house.parse(Plan, "demo.load", "Ask a service at a constant rate.", argv, {})
     except SidelightError as error:

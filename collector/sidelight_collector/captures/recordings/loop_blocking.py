@@ -1,7 +1,7 @@
 """How long callbacks held the event loops of a capture at a time, from its recordings.
 
 A stretch is samples of a loop's thread that follow each other and are all held by one function (see
-`sidelight_collector.statistics.event_loop`); where the loop is not seen to wait, two calls of one function in a row are one
+`statistics.event_loop`); where the loop is not seen to wait, two calls of one function in a row are one
 stretch. It is known to a period at either end. Where samples are missing a stretch is over.
 """
 

@@ -23,7 +23,9 @@ from sidelight_collector.lru import Lru
 from sidelight_collector.query.engine.query_engine import QueryEngine, until_complete
 from sidelight_collector.query.query_context import Deadline, Reading
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 
 OVERHEAD_BYTES: Final = 1024
 """What an answer takes besides its body."""

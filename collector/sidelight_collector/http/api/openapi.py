@@ -5,4 +5,4 @@ from importlib.resources import files
 
 def text() -> bytes:
     """openapi.json as it is served."""
-    return files("sidelight_collector").joinpath("openapi.json").read_bytes()
+    return files("sidelight_collector.http.api").joinpath("openapi.json").read_bytes()

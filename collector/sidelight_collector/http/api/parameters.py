@@ -10,8 +10,10 @@ from sidelight_collector.comparison.request import Wanted
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import pattern_check, read_selector
-from sidelight_collector.query.select.window_query import Question
 from sidelight_collector.query.stack_filter import Pick
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import Condition, parse

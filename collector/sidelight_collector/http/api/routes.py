@@ -36,7 +36,9 @@ from sidelight_collector.http.api.responses import Reply, json_reply, reply, tak
 from sidelight_collector.ingest.stats import Activity
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Question
+from sidelight_collector.query.windows import (
+    Question,
+)
 from sidelight_collector.settings.types import Days
 from sidelight_collector.times import rfc3339
 from sidelight_model.counts import ProfileType

@@ -6,12 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from sidelight_collector.lru import Lru
-from sidelight_collector.query.engine.window_sums import Stage1
-from sidelight_collector.query.engines.prometheus import Prometheus
 from sidelight_collector.query.query_cache import TableCache
-from sidelight_collector.query.query_context import Deadline, Incomplete, Reading
+from sidelight_collector.query.query_context import (
+    Deadline,
+    Incomplete,
+    Reading,
+    Stage1,
+)
 from sidelight_collector.query.query_errors import QueryTimeout, TooManyQueries
 from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.request_counts import RequestCounts
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError
 from sidelight_collector.storage.segments import ROOT
@@ -39,7 +43,7 @@ class QueryEngine:
         left_out: Callable[[int], None] = lambda _: None,
         stage1: Stage1 | None = None,
         doubt: Callable[[str], None] = lambda _: None,
-        prometheus: Prometheus | None = None,
+        prometheus: RequestCounts | None = None,
     ) -> None:
         self.limits = limits
         self.cache = TableCache(limits.cache_bytes)

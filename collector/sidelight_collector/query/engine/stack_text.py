@@ -26,7 +26,9 @@ from sidelight_collector.arrow_ops import (
     words,
 )
 from sidelight_collector.query.query_context import Reading, View
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_collector.storage.tables import STATES
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import without_line

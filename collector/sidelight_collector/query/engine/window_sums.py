@@ -13,14 +13,16 @@ engine that reads the same objects (`Stage1`).
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import Array, Column, coded, integers, one, same, stacked, words
 from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SAMPLES, STATES, Part
 
@@ -31,13 +33,6 @@ OBJECTS_AT_ONCE: Final = 256
 
 _KEYS: Final = ("service", "h", "period_ns")
 ROWS: Final = pa.schema([SAMPLES.field(name) for name in (*_KEYS, *STATES)])
-
-
-class Stage1(Protocol):
-    """What adds up in the place of this process."""
-
-    def sums(self, reading: Reading, windows: Windows) -> pa.Table:
-        """As `added_up` of what is planned, row for row in any order."""
 
 
 @dataclass(frozen=True, slots=True)

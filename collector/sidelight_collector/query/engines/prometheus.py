@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http.client import HTTPException
@@ -22,11 +22,10 @@ from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
-import pyarrow as pa
 import structlog
 
-from sidelight_collector.arrow_ops import used
-from sidelight_collector.comparison.matrix import F64, Cut
+from sidelight_collector.arrow_ops import F64, used
+from sidelight_collector.query.request_counts import Blocks
 from sidelight_collector.times import SECOND_NS
 
 MOST_BYTES: Final = 8 << 20
@@ -56,24 +55,6 @@ class RequestsUnknown(Exception):
     def __init__(self, cause: Cause, text: str) -> None:
         super().__init__(text)
         self.cause = cause
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Blocks of time, one after the other from `start_ns` (Unix) and `seconds` long each, of which requests
-    are asked: how long pods were `alive` in each, (P, T) pod-seconds, the windows that were `watched`, and
-    the `pods` of each row, where these are told apart."""
-
-    start_ns: int
-    seconds: float
-    alive: F64
-    watched: pa.Table
-    pods: Sequence[Sequence[str]] = ()
-
-    @classmethod
-    def of(cls, own: Cut) -> Blocks:
-        """Those of a side."""
-        return cls(own.start_ns, own.side.seconds, own.alive, own.windows.watched, own.side.pods)
 
 
 @dataclass(frozen=True, slots=True)

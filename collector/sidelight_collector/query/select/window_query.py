@@ -12,9 +12,8 @@ A matcher on `thread` picks samples, not time: while a process's other threads w
 exist, the process was watched all the same. So the rates of its kinds of threads add up to its own.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, groupby
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -29,7 +28,6 @@ from sidelight_collector.arrow_ops import (
     is_word,
     numbered,
     one,
-    ordered,
     row_numbers,
     same,
     stacked,
@@ -37,6 +35,7 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.query.query_context import Incomplete, Reading
 from sidelight_collector.query.select.matchers import matching
+from sidelight_collector.query.windows import Question, Windows
 from sidelight_collector.storage.hourly_rollup import ROWS, by_window
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, Part
@@ -53,50 +52,6 @@ _EMPTY_HOURS: Final = pa.schema(
         pa.field("key", pa.int32()),
     ]
 ).empty_table()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One side of a query: which windows, by labels and by when they began (Unix ns, until excluded).
-
-    With `by_window` answers are made of windows one by one even where they were added up.
-    """
-
-    selector: Selector
-    from_ns: int
-    until_ns: int
-    by_window: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Chosen windows, one by one or by the hour: rows of ROWS with `segment`, an index into `segments`.
-
-    `watched` has all windows of the processes that they are of, whatever kind of thread was asked for.
-    `stored` says how many windows a segment holds, chosen or not, if any were taken one by one, and `hours`
-    has all hours of a block, if any were taken as a whole. `unresolved` windows were to be chosen and are not
-    here: they are not kept apart from others any longer.
-    """
-
-    table: pa.Table
-    watched: pa.Table
-    segments: Sequence[SegmentRef]
-    stored: Mapping[SegmentRef, int]
-    hours: Mapping[SegmentRef, pa.Table]
-    unresolved: int = 0
-
-    def resolution(self, ref: SegmentRef) -> str:
-        """What is taken of a block if not windows one by one: `hour`, or `day` if it has nothing finer."""
-        return "hour" if ref not in self.hours or {"sums", "profiles"} & ref.parts else "day"
-
-    def by_segment(self) -> Iterator[tuple[SegmentRef, pa.Table]]:
-        """Each segment with chosen windows, and what tells which of its rows are wanted."""
-        rows = ordered(self.table.select(["segment", "wid", "group", "day"]), ["segment"])
-        start = 0
-        for at, run in groupby(integers(rows["segment"])):
-            length = sum(1 for _ in run)
-            yield self.segments[at], rows.slice(start, length)
-            start += length
 
 
 def choose(reading: Reading, question: Question, *, stacks: bool = True, step_ns: int = HOUR_NS) -> Windows:

@@ -22,7 +22,9 @@ from sidelight_collector.query.engines.clickhouse.clickhouse_client import Cause
 from sidelight_collector.query.engines.clickhouse.sql import statements
 from sidelight_collector.query.query_context import Reading
 from sidelight_collector.query.query_errors import EngineUnavailable
-from sidelight_collector.query.select.window_query import Windows
+from sidelight_collector.query.windows import (
+    Windows,
+)
 from sidelight_collector.settings.engine_url import EngineUrl
 from sidelight_collector.storage.tables import STATES
 
