@@ -32,17 +32,26 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip install --quiet --require-hashes --requirement requirements/build.txt
 
 FROM python AS package
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY LICENSE ./
+COPY core core
+COPY model model
+COPY kubernetes kubernetes
+COPY sidecar sidecar
+COPY collector collector
+COPY injector injector
+COPY cli cli
 COPY examples examples
-COPY sidelight sidelight
 COPY --from=ui /src/web/dist web/dist
-RUN /build/bin/python -m build --no-isolation --wheel --outdir /wheels .
+RUN for folder in core model kubernetes sidecar collector injector cli; do \
+        /build/bin/python -m build --no-isolation --wheel --outdir /wheels/$folder $folder; \
+    done
 
 FROM python AS sidecar-environment
 COPY requirements/sidecar.txt requirements/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/sidecar.txt
-COPY --from=package /wheels /wheels
+# record and top work in the sidecar's container.
+COPY --from=package /wheels/core /wheels/model /wheels/sidecar /wheels/cli /wheels/
 COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 
@@ -55,7 +64,8 @@ RUN cd /opt/sidelight/lib/python3*/site-packages \
     && rm -rf pyarrow/tests pyarrow/include pyarrow/*flight* pyarrow/*arrow_s3* pyarrow/*s3fs* numpy/f2py numpy/*/tests \
     && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
     && /opt/sidelight/bin/python -c 'import boto3, numpy, pyarrow.compute, pyarrow.parquet; boto3.client("s3", "us-east-1")'
-COPY --from=package /wheels /wheels
+# The injector checks the sidecar's settings by the sidecar's own code.
+COPY --from=package /wheels/core /wheels/model /wheels/kubernetes /wheels/sidecar /wheels/collector /wheels/injector /wheels/
 COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 

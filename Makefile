@@ -17,7 +17,8 @@ TOOLS := .tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTHONS := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
-VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' sidelight/__init__.py)
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' core/sidelight/__init__.py)
+DISTRIBUTIONS := core model kubernetes sidecar collector injector cli
 export HYPOTHESIS_PROFILE ?= dev
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # Tests start programs of ours by the hundred, each of which would compile all of its modules again.
@@ -156,7 +157,7 @@ DEMO_STEPS = $(if $(filter $(VENV),$(DEMO)),"development environment=install",\
 
 .PHONY: demo
 demo: $(if $(filter .demo,$(DEMO)),.demo/.tools) ## four services, a sidecar on each, a collector and its UI; DEMO_FLAGS="--seconds 20 --no-browser"
-	@$(PYTHON) -m sidelight_cli.demo.install $(DEMO_STEPS) "web UI (npm)=web/dist/.built"
+	@PYTHONPATH=cli $(PYTHON) -m sidelight_cli.demo.install $(DEMO_STEPS) "web UI (npm)=web/dist/.built"
 	@$(DEMO_PYTHON) -m sidelight.main demo $(DEMO_FLAGS)
 
 .PHONY: test-services
@@ -175,9 +176,9 @@ bench: install tools ## run the benchmarks under bench/
 	echo "== bench/verdicts"; $(BIN)/python -m bench.verdicts
 
 .PHONY: wheel
-wheel: install ui ## build the sdist, the wheel and the native wheels (x86-64, aarch64) into dist/
+wheel: install ui ## build the wheel of each distribution, and the native wheels (x86-64, aarch64), into dist/
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation --outdir dist .
+	for folder in $(DISTRIBUTIONS); do $(BIN)/python -m build --wheel --no-isolation --outdir dist $$folder; done
 	$(PIP) install ziglang==$(ZIG_VERSION)
 	for target in $(NATIVE_TARGETS); do \
 		[ -d "$$(rustc --print sysroot)/lib/rustlib/$$target" ] || rustup target add "$$target" || \
@@ -208,7 +209,8 @@ lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.
 	for extra in dev sidecar collector demo build; do \
 		constraint=$$([ $$extra = dev ] || echo "--constraint requirements/dev.txt"); \
 		$(BIN)/uv pip compile --quiet pyproject.toml --extra $$extra $$constraint --output-file requirements/$$extra.txt \
-			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package pandas $(LOCK_FLAGS); \
+			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+			$(patsubst %,--no-emit-package %,pandas sidelight $(patsubst %,sidelight-%,$(filter-out core,$(DISTRIBUTIONS)) workspace)) $(LOCK_FLAGS); \
 	done
 	for stack in tests/services/requirements/*.in; do \
 		$(BIN)/uv pip compile --quiet "$$stack" --output-file "$${stack%.in}.txt" --universal --python-version 3.8 \
@@ -239,11 +241,14 @@ $(VENV)/bin/python:
 	@mkdir -p $(@D) && touch $@
 
 # Modules are compiled as they are imported: of some packages the demo needs one in a hundred.
+DEMO_DISTRIBUTIONS := $(filter-out injector,$(DISTRIBUTIONS))
 .demo/.packages: requirements/demo.txt | .demo/.tools
 	$(PYTHON) -m venv --clear .demo/python
 	.demo/python/bin/python -m pip --disable-pip-version-check install --progress-bar off --no-compile \
 		--require-hashes --no-deps --requirement requirements/demo.txt
-	printf '%s\n' ../../../../.. ../../../../lib > "$$(echo .demo/python/lib/python3*/site-packages)/sidelight.pth"
+	printf '%s\n' ../../../../lib > "$$(echo .demo/python/lib/python3*/site-packages)/sidelight-native.pth"
+	.demo/python/bin/python -m pip --disable-pip-version-check install --progress-bar off --no-deps --no-build-isolation \
+		$(DEMO_DISTRIBUTIONS:%=--editable ./%)
 	.demo/python/bin/python -c 'import sidelight_collector.main, sidelight_sidecar.main, sidelight_cli.demo.command, tornado.web, uvloop'
 	touch $@
 
@@ -260,8 +265,8 @@ $(VENV)/.dependencies: requirements/dev.txt | $(VENV)/bin/python
 	@$(PIP) install --require-hashes --no-deps --requirement requirements/dev.txt
 	touch $@
 
-$(VENV)/.package: pyproject.toml hatch_build.py sidelight/__init__.py $(VENV)/.dependencies
-	$(PIP) install --no-deps --no-build-isolation --editable .
+$(VENV)/.package: $(DISTRIBUTIONS:%=%/pyproject.toml) collector/hatch_build.py core/sidelight/__init__.py $(VENV)/.dependencies
+	$(PIP) install --no-deps --no-build-isolation $(DISTRIBUTIONS:%=--editable ./%)
 	touch $@
 
 $(VENV)/.native: $(NATIVE_SOURCES) $(VENV)/.dependencies

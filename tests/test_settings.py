@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
 
+from sidelight import main
 from sidelight.main import COMMANDS, run
 from sidelight.settings import BadSetting, address, parse, positive, seconds, setting, shown, size, whole
 
@@ -129,6 +131,18 @@ def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in listed for name in COMMANDS)
 
 
+def test_a_command_that_is_not_installed_names_its_distribution(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "entry_points", lambda **_: EntryPoints(()))
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        "error: `sidelight record` is not installed\nhint: pip install 'sidelight-cli'\n"
+    )
+    assert run(["--help"]) == 0
+    assert "Not installed here: sidecar, collector" in capsys.readouterr().out
+
+
 def test_a_command_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["profile"]) == 2
     assert "there is no command 'profile'" in capsys.readouterr().err
@@ -141,8 +155,8 @@ def test_the_demo_says_which_package_its_children_would_miss(
     monkeypatch.setitem(sys.modules, "tornado", None)
     assert run(["demo", "--seconds", "5", "--no-browser"]) == 1
     assert capsys.readouterr().err == (
-        "error: `sidelight demo` needs the package 'tornado', which is not installed\n"
-        "hint: pip install 'sidelight[demo]'\n"
+        "error: the demo needs the package 'tornado', which is not installed\n"
+        "hint: pip install 'sidelight-cli[demo]'\n"
     )
 
 

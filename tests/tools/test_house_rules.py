@@ -19,7 +19,11 @@ WORDS_THAT_SAY_NOTHING = {
 }
 SOURCES = [
     path
-    for top, suffixes in (("sidelight", {".py"}), ("native/src", {".rs"}), ("web/src", {".ts", ".tsx"}))
+    for top, suffixes in (
+        *((folder.parent.name, {".py"}) for folder in sorted(ROOT.glob("*/pyproject.toml"))),
+        ("native/src", {".rs"}),
+        ("web/src", {".ts", ".tsx"}),
+    )
     for path in sorted((ROOT / top).rglob("*"))
     if path.suffix in suffixes
 ]

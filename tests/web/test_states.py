@@ -171,15 +171,17 @@ def test_every_answer_names_the_build_that_the_page_carries(shop: str) -> None:
 def newer(tmp_path: Path) -> str:
     """A folder with a later release: another version, other pages, and answers that say more."""
     folder = tmp_path / "newer"
-    shutil.copytree(ROOT / "sidelight", folder / "sidelight", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ("core/sidelight", "collector/sidelight_collector"):
+        shutil.copytree(ROOT / path, folder / Path(path).name, ignore=shutil.ignore_patterns("__pycache__"))
+    package = folder / "sidelight_collector"
     built = ui.find()
     assert built
     place = next(each for each in ui.PLACES if (each / "index.html").is_file())
-    shutil.copytree(place, folder / "sidelight" / "collector" / "ui", dirs_exist_ok=True)
-    replaced(folder / "sidelight" / "collector" / "ui" / "index.html", "<title>", "<title>Later ")
+    shutil.copytree(place, package / "ui", dirs_exist_ok=True)
+    replaced(package / "ui" / "index.html", "<title>", "<title>Later ")
     replaced(folder / "sidelight" / "__init__.py", '__version__ = "', '__version__ = "9.')
     replaced(
-        folder / "sidelight" / "collector" / "api" / "reply.py",
+        package / "http" / "api" / "responses.py",
         "orjson.dumps(answer)",
         'orjson.dumps({**answer, "unheard_of": {"by": ["older", "pages"]}})',
     )

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
 
@@ -29,8 +30,11 @@ from sidelight_cli.demo.processes.programs import Programs
 from sidelight_cli.demo.published_story import story
 from sidelight_cli.demo.settings import Settings
 from sidelight_cli.demo.versions import VERSIONS
+from sidelight_model.errors import Reason, SidelightError
 
 DESCRIPTION = "Profile four small services under the same load and compare them."
+NEEDED = ("sidelight_collector", "sidelight_sidecar", "tornado")
+"""What the processes of the demo import."""
 QUERY_SECONDS = 30.0
 WIDTH = 100
 
@@ -41,6 +45,13 @@ def run(argv: list[str]) -> int:
     Raises SidelightError for what keeps the demo from going on.
     """
     settings = house.parse(Settings, "demo", DESCRIPTION, argv, os.environ)
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise SidelightError(
+                f"the demo needs the package {package!r}, which is not installed",
+                reason=Reason.NOT_FOUND,
+                hint="pip install 'sidelight-cli[demo]'",
+            )
     screen = Screen(sys.stdout, browser=settings.browser and settings.live)
     command = ("sidelight", "demo", *argv)
     with directory(settings.keep) as kept:

@@ -59,7 +59,7 @@ def test_the_two_simultaneous_waits_of_125_do_not_add_up(service: Running) -> No
 
 def test_services_are_found_in_a_source_tree_and_in_an_installed_package(tmp_path: Path) -> None:
     assert services_directory() == ROOT / "examples"
-    installed = tmp_path / "site-packages" / "sidelight" / "demo"
+    installed = tmp_path / "site-packages" / "sidelight_cli" / "demo"
     (installed / "services").mkdir(parents=True)
     for version in VERSIONS:
         (installed / "services" / version.program).touch()
@@ -68,5 +68,5 @@ def test_services_are_found_in_a_source_tree_and_in_an_installed_package(tmp_pat
 
 def test_missing_services_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SidelightError, match="neither") as caught:
-        services_directory(tmp_path / "sidelight" / "demo")
+        services_directory(tmp_path / "cli" / "sidelight_cli" / "demo")
     assert "Reinstall" in caught.value.hint
