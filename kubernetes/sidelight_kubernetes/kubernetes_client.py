@@ -152,7 +152,7 @@ class Cluster:
             from kubernetes.client.exceptions import ApiException
         except ImportError as error:
             raise BadSetting(
-                f"Kubernetes cannot be spoken to: {error}", hint="Install sidelight[collector]."
+                f"Kubernetes cannot be spoken to: {error}", hint="Install sidelight-kubernetes."
             ) from error
         settings = kubernetes.client.Configuration()
         settings.retries = 1

@@ -50,7 +50,7 @@ class Programs:
         return Command(
             f"service {version.name}",
             python(str(program), "--port-file", str(self.port_file(version.name))),
-            hint="Install what the services need: pip install 'sidelight[demo]'.",
+            hint="Install what the services need: pip install 'sidelight-cli[demo]'.",
             watched=True,
         )
 
