@@ -1,0 +1,11 @@
+"""Commands of people and pipelines.
+
+local            `sidelight record` and `sidelight top`
+compare          `sidelight compare`
+capture_command  `sidelight capture`
+export_command   `sidelight export`
+query_command    `sidelight ask`
+demo             `sidelight demo`
+collector_api    HTTP client
+download         profiles to files
+"""

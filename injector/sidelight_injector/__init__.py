@@ -1,1 +1,12 @@
-"""The admission webhook that puts a sidecar into the pods that ask for one."""
+"""The injector: an admission webhook that puts sidecars into pods.
+
+command       `sidelight injector`
+settings
+main          builds the parts and runs the root tasks
+server        the webhook
+admission     what becomes of a pod
+certificates  of the webhook
+events        Kubernetes Events
+health
+metrics
+"""

@@ -1,0 +1,18 @@
+"""The data model: pure code on the standard library, without I/O or a clock.
+
+errors          the reason words and the base class of errors
+frames          one call: function, file, line
+counts          samples by state; profile types
+folded          folded stacks as text
+labels          labels and their limits
+selectors       Prometheus matchers
+window          what a sidecar ships
+profile         stacks with weights
+tree            call trees of one profile or two
+aggregate       top functions and depths
+packages        the package of a file
+change          the difference of two sides
+gates           conditions of `sidelight compare --fail-on`
+terminal_width  names made safe for a terminal
+export_formats  profiles as files of other tools
+"""

@@ -1,0 +1,20 @@
+"""The sidecar: samples Python processes and ships windows to the collector.
+
+command         `sidelight sidecar`
+settings
+main            builds the parts and runs the root tasks
+discovery       which processes run
+samplers        read the stacks of one process
+sampling        a loop for each process
+overhead        the budget, and the pause switch
+windows         from samples to windows
+shipping        the spool, and sending from it
+triggers        when to sample at a higher rate; `captures.trigger_monitor` evaluates them
+boost           a higher rate for a while
+captures        captures on demand, local and from the collector
+one_shot        the token of a sidecar attached for one capture
+startup_checks
+health          what is wrong now
+metrics
+server          the sidecar's HTTP port
+"""

@@ -1,6 +1,15 @@
-"""The demo: four small services under one load, each with a sidecar, compared by what the collector says.
+"""`sidelight demo`: four services under equal load, each with a sidecar, compared.
 
-`versions` names the services, `load` asks them at a constant rate, `children` starts and ends processes,
-`run` puts them together; `answers` reads the collector's API, `story` says what the numbers mean,
-`table` and `report` write them down.
+command
+settings
+install            for `make demo`
+versions           the four services
+demo_run           one run, step by step
+processes          child processes and load
+collector_answers  read from the API
+measurement        of one service
+published_story    what the numbers say about it
+demo_table
+demo_report        JSON
+demo_screen
 """

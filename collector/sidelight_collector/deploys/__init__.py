@@ -1,10 +1,17 @@
-"""Deploys: each new version of a service is compared with the one before, again and again for a day.
+"""Deploys: each new version of a service is compared with the previous one.
 
-appeared, known   which versions there are, and which of them are new
-deploy            what is known of one deploy, and what becomes of it: values and pure functions
-sides             which time of the previous version it is compared with
-shelf, keeping    where deploys lie in the store, and how they are written
-watch             the one process of all collectors that looks, when, and how much
-alerts, receivers who is told of a regressed one, and that it is over
-routes            /api/v1/deploys
+deploy              the state of one
+version_discovery   versions in stored windows
+version_registry    versions known so far
+deploy_detector     finds new versions
+baseline_selection  the time it is compared with
+evaluation          one analysis
+evaluator           the loop: when to analyse
+rate_limiter        how much of the process it takes
+query_client        asks the query engine
+deploy_repository   deploys in the store
+deploy_codec        as JSON
+notify              webhooks and Alertmanager
+routes
+deploy_wiring       made from settings
 """

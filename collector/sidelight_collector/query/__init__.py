@@ -1,9 +1,17 @@
-"""Answers from stored windows: which windows count, their sums, and the sums made readable.
+"""Queries: from a selector and a range to summed stacks.
 
-engine          where queries run: bounded threads, a bounded queue, a deadline
-scan            stage 1, all that grows with the amount stored: sums by (service, stack hash)
-frames          stage 2, bounded by unique stacks: hashes become frames
-windows         which windows a question is about, each counted once
-basis           the numbers every answer stands on
-flame, tables, series, listing, export    one answer each
+windows           the question, and the windows that were selected
+select            selects them
+engine            sums their stacks (stage 1) and reads their text (stage 2)
+engines           other engines: ClickHouse; Prometheus for request counts
+query_context     what one query reads
+query_cache       tables in memory
+query_limits
+query_errors
+request_counts    the interface of what counts requests
+stack_filter      which stacks are looked at
+stack_paths       their frames as columns
+call_tree         the tree that is drawn
+data_basis        the data an answer rests on
+sampling_quality  how it was sampled
 """

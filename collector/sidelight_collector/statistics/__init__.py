@@ -1,5 +1,10 @@
-"""What a comparison says, and how sure it is of it: statistics, and the words for them.
+"""Statistics of comparisons: pure code over numpy arrays.
 
-Pure: no I/O and no clock, and of the house nothing but `sidelight_model`. numpy is imported by the modules
-that count and not here, so that `conditions` works where numpy is not installed.
+comparability  whether two sides can be compared
+inference      effects, tests, intervals
+attribution    where a change comes from
+depths         of stacks
+event_loop     blocking of event loops
+renames        functions that only changed their name
+summary_text   one sentence for a result
 """

@@ -1,1 +1,15 @@
-"""Where windows are kept: object stores behind one protocol, and the tables and segments inside them."""
+"""Storage: tables in an object store.
+
+objects        the interface of an object store
+backends       its implementations
+tables         the columns
+segments       written by ingest
+blocks         made by compaction
+hourly_rollup
+manifest       the blocks of a day
+live_objects   what counts now
+lease          one collector works on a day
+pins           kept whatever its age
+checksum
+lifecycle      compaction and retention
+"""

@@ -1,0 +1,6 @@
+"""Certificates of the webhook.
+
+certificates          made
+certificate_rotation  shared and renewed
+tls                   the server's context
+"""

@@ -1,0 +1,8 @@
+"""Reports of a comparison.
+
+text_report
+markdown
+json_report
+junit
+formatting   numbers and words
+"""

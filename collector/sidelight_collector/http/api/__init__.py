@@ -1,13 +1,9 @@
-"""The read API under /api/v1, as openapi.json describes it; sending windows is ingest's.
+"""The query API: GET paths under /api/v1.
 
-routes        one handler for each path: parameters in, one question to the engine, one answer out
-parameters    query parameters read and checked, unknown ones refused
-answers       finished answers kept, and equal questions worked on once
-reply         answers as bytes, made and compressed outside the event loop
-exports       how exports are sent: types, headers, policies
-document      openapi.json
+routes
+parameters    parsed
+responses     JSON, ETag, compression
+answer_cache
+exports       files
+openapi       the document
 """
-
-from sidelight_collector.http.api.routes import routes
-
-__all__ = ["routes"]

@@ -1,0 +1,6 @@
+"""Stage 1 in ClickHouse.
+
+stage1
+sql                the statement
+clickhouse_client  HTTP
+"""
