@@ -4,6 +4,7 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -68,13 +69,10 @@ def test_every_lock_agrees_with_the_lock_that_is_tested(lock):
 @pytest.mark.parametrize("extra", ["sidecar", "collector", "demo", "build", "dev"])
 def test_the_lock_satisfies_what_the_package_asks_for(extra):
     locked = pins(ROOT / "requirements" / f"{extra}.txt")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"][extra]]
     missing = [
         str(requirement)
-        for requirement in asked
-        if requirement.name != project["name"]
-        and (requirement.name not in locked or not requirement.specifier.contains(locked[requirement.name]))
+        for requirement in required("sidelight-workspace", extra)
+        if requirement.name not in locked or not requirement.specifier.contains(locked[requirement.name])
     ]
     assert missing == [], "run `make lock`"
 
@@ -82,6 +80,26 @@ def test_the_lock_satisfies_what_the_package_asks_for(extra):
 def test_the_node_lock_has_a_hash_for_every_package_and_no_address():
     text = (ROOT / "web" / "package-lock.json").read_text(encoding="utf-8")
     assert '"resolved"' not in text
+
+
+def required(name: str, *extras: str) -> list[Requirement]:
+    """The requirements of a distribution of ours with these extras, and of those of ours that it requires."""
+    own, found = projects(), []
+    texts = list(own[name].get("dependencies", []))
+    for extra in extras:
+        texts += own[name]["optional-dependencies"][extra]
+    for requirement in map(Requirement, texts):
+        if requirement.name in own:
+            found += required(requirement.name, *requirement.extras)
+        else:
+            found.append(requirement)
+    return found
+
+
+def projects() -> dict[str, dict[str, Any]]:
+    files = [ROOT / "pyproject.toml", *ROOT.glob("*/pyproject.toml")]
+    found = [tomllib.loads(file.read_text(encoding="utf-8"))["project"] for file in files]
+    return {project["name"]: project for project in found if project["name"] != "sidelight-native"}
 
 
 def pins(lock: Path) -> dict[str, Version]:

@@ -276,6 +276,6 @@ def command_version(executable: Path) -> str:
         raise SamplingError(
             f"the py-spy command cannot be run: {error}",
             reason=Reason.SAMPLER_MISSING,
-            hint="pip install sidelight-sidecar",
+            hint="pip install 'sidelight-sidecar[py-spy]'",
         ) from error
     return said.stdout.strip() or "py-spy"

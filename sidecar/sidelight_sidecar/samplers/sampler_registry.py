@@ -104,6 +104,6 @@ def find_command() -> Path:
         raise SamplingError(
             "there is no py-spy command",
             reason=Reason.SAMPLER_MISSING,
-            hint="pip install sidelight-sidecar",
+            hint="pip install 'sidelight-sidecar[py-spy]'",
         )
     return Path(found)
