@@ -10,7 +10,7 @@ interface Vectors {
   readonly numbers: readonly { value: number; short: string; percent: string; signed: string }[];
 }
 
-/** The same vectors are put to sidelight/stacks/changes.py by tests/stacks/test_changes.py. */
+/** The same vectors are put to model/sidelight_model/change.py by tests/model/test_changes.py. */
 const vectors = JSON.parse(readFileSync(new URL("../../../test/vectors/changes.json", import.meta.url), "utf8")) as Vectors;
 
 test("a change has the direction, the noise and the words that the command line has", () => {

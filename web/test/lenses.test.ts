@@ -36,8 +36,8 @@ interface Profile {
   readonly ways: Way[];
 }
 
-// The Python side checks the same file: tests/stacks/lenses.py.
-const shared = new URL("../../../../tests/stacks/golden/lenses.json", import.meta.url);
+// The Python side checks the same file: tests/model/lenses.py.
+const shared = new URL("../../../../tests/model/golden/lenses.json", import.meta.url);
 const PROFILES = JSON.parse(readFileSync(shared, "utf8")) as Profile[];
 
 const nodes = (tree: Tree): Node[] => {

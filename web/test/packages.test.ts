@@ -5,7 +5,7 @@ import { findFocus, focusWord } from "../src/flame/focus.ts";
 import { packageOf } from "../src/flame/packages.ts";
 import { grow } from "./stacks.ts";
 
-/** Shared with tests/stacks/test_packages.py: both sides of the house have one rule. */
+/** Shared with tests/model/test_packages.py: both sides of the house have one rule. */
 const vectors = JSON.parse(readFileSync("test/vectors/packages.json", "utf8")) as [string, string, string][];
 
 test("a frame's package is the one that the collector counts it under", () => {

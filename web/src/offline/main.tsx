@@ -24,7 +24,7 @@ import "../styles/depth.css";
 import "../styles/lenses.css";
 import "./offline.css";
 
-/** What the collector put into the file (see sidelight/stacks/page.py). */
+/** What the collector put into the file (see model/sidelight_model/export_formats/html_export.py). */
 interface Carried {
   readonly about: {
     readonly title: string;
