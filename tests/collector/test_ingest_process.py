@@ -227,7 +227,7 @@ def test_the_log_says_why_the_native_kernel_is_not_used(
 def test_when_a_root_task_dies_the_process_ends_and_not_with_0(tmp_path: Path) -> None:
     code = """
 import sys
-from sidelight_collector import retention
+from sidelight_collector.storage.lifecycle import retention
 from sidelight.main import run
 
 async def dies(self, stop):

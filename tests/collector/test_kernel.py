@@ -16,7 +16,7 @@ from sidelight_collector.http.api.responses import encoded
 
 ANSWERS = """
 import json, sys
-from sidelight_collector import kernel
+from sidelight_collector import native_kernel
 from sidelight_collector.ingest.validation import Admission, Arrival, admit
 from sidelight_collector.http.api.responses import encoded
 from sidelight_collector.answers.flame import flame
@@ -33,9 +33,9 @@ taken = admit(Arrival(body, "", {}, START_NS + 20 * 10**9), Admission(Limits(), 
 store, sides, kind = MemoryStore(), [question()], ProfileType.WALL
 write_hashed_segment(store, taken.windows)
 print(json.dumps({
-    "native": kernel.status().native,
-    "reason": kernel.status().reason,
-    "hint": kernel.status().hint,
+    "native": native_kernel.status().native,
+    "reason": native_kernel.status().reason,
+    "hint": native_kernel.status().hint,
     "stored": sorted(entry.key for entry in store.list("v1/")),
     "flame": asked(store, lambda reading: flame(reading, sides, kind, lines=False, nodes=3, most=9)),
     "top": asked(store, lambda reading: functions(reading, sides, kind, by=By.SELF, limit=9)),

@@ -10,9 +10,9 @@ import pytest
 
 HEAPS = """\
 import ctypes, os, sys, tempfile, threading
-from sidelight_sidecar import heap
+from sidelight_sidecar.samplers import malloc_tuning
 if "one" in sys.argv:
-    heap.keep_one()
+    malloc_tuning.keep_one()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.fopen.restype = ctypes.c_void_p
