@@ -12,8 +12,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from sidelight_collector.auth.authorizer import Tokens
-from sidelight_collector.http.api import routes
 from sidelight_collector.http.api.answer_cache import Origin
+from sidelight_collector.http.api.routes import routes
 from sidelight_collector.http.app import Readiness, build_app
 from sidelight_collector.ingest.stats import Activity
 from sidelight_collector.metrics import Metrics
@@ -30,7 +30,9 @@ Client = TestClient[Request, Application]
 
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
-    read: dict[str, Any] = json.loads(files("sidelight_collector").joinpath("openapi.json").read_text())
+    read: dict[str, Any] = json.loads(
+        files("sidelight_collector.http.api").joinpath("openapi.json").read_text()
+    )
     return read
 
 

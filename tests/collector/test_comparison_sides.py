@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidelight_collector.arrow_ops import float64_array as column
+from sidelight_collector.arrow_ops import floats as column
 from sidelight_collector.comparison.answer import verdict
 from sidelight_collector.comparison.cost_tables import Rows, functions, nodes, spans
 from sidelight_collector.comparison.matrix import Cuts, choose_apart, counted, cut

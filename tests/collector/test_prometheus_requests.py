@@ -24,8 +24,8 @@ from sidelight_collector.auth.authorizer import Tokens
 from sidelight_collector.comparison.answer import verdict
 from sidelight_collector.comparison.model import Verdict
 from sidelight_collector.comparison.request import Wanted
-from sidelight_collector.http.api import routes
 from sidelight_collector.http.api.answer_cache import Origin
+from sidelight_collector.http.api.routes import routes
 from sidelight_collector.http.app import Readiness, build_app
 from sidelight_collector.ingest.stats import Activity
 from sidelight_collector.metrics import Metrics

@@ -121,7 +121,7 @@ def _with_dependencies(folder: str) -> set[str]:
     """A distribution and those of ours that it depends on."""
     project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
     found = {folder}
-    for name in project["dependencies"]:
+    for name in (text.partition("[")[0] for text in project["dependencies"]):
         if name == "sidelight" or name.startswith("sidelight-"):
             found |= _with_dependencies("core" if name == "sidelight" else name.removeprefix("sidelight-"))
     return found

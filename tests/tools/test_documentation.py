@@ -12,7 +12,10 @@ from sidelight_sidecar.metrics import Metrics as SidecarMetrics
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("native/*.md")])
-FOLDERS = ("bench", "deploy", "docs", "examples", "requirements", "tests")
+FOLDERS = (
+    *("bench", "cli", "collector", "core", "deploy", "docs", "examples", "injector", "kubernetes", "model"),
+    *("requirements", "sidecar", "tests"),
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
