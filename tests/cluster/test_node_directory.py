@@ -51,13 +51,13 @@ def shop(node: Node, release: Release, tmp_path_factory: pytest.TempPathFactory)
     given = {
         "image.repository": images.DEMO.rpartition(":")[0],
         "image.tag": "test",
-        "sidelight_sidecar.image.repository": sidecar["repository"],
-        "sidelight_sidecar.image.tag": sidecar["tag"],
-        "sidelight_sidecar.collector": f"http://sidelight-collector.{release.namespace}.svc:8080",
-        "sidelight_sidecar.tokenSecret": "",
-        "sidelight_sidecar.serviceAccountToken.enabled": "true",
-        "sidelight_sidecar.settings.interval_seconds": "2",
-        "sidelight_sidecar.settings.window_seconds": "1",
+        "sidelight.sidecar.image.repository": sidecar["repository"],
+        "sidelight.sidecar.image.tag": sidecar["tag"],
+        "sidelight.sidecar.collector": f"http://sidelight-collector.{release.namespace}.svc:8080",
+        "sidelight.sidecar.tokenSecret": "",
+        "sidelight.sidecar.serviceAccountToken.enabled": "true",
+        "sidelight.sidecar.settings.interval_seconds": "2",
+        "sidelight.sidecar.settings.window_seconds": "1",
     }
     flags = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
     with node.namespace() as namespace:

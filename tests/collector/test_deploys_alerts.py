@@ -413,13 +413,13 @@ def test_the_end_of_a_first_arrival_does_not_end_the_alert_of_the_second(manager
         gone = shelf.change(first.id, lambda one: ended(one, Over(now - 3600, Why.ROLLED_BACK, "1")))
         again = regressed(2, now)
         to.tell([again, gone], lambda: False)
-        eventually("it fires", lambda: notifications() == ["active"])
+        eventually("it fires", lambda: alerts() == ["active"])
         assert [one.event for one in shelf.deploy(again.id).deliveries] == ["regressed"]
         (told,) = shelf.deploy(first.id).deliveries
         assert (told.receiver, told.event, told.outcome) == (ALERTMANAGER, "resolved", "sent")
         over = shelf.change(again.id, lambda one: ended(one, Over(now, Why.ROLLED_BACK, "1")))
         to.tell([over], lambda: False)
-        eventually("it ends", lambda: notifications() == [])
+        eventually("it ends", lambda: alerts() == [])
 
 
 def test_a_user_and_a_password_in_a_url_are_sent_as_such(place: Place, hook: Webhook) -> None:

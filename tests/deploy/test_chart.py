@@ -168,7 +168,7 @@ def test_kubernetes_asks_the_sidecar_whether_it_lives_and_not_whether_it_is_read
 
 def test_a_sidecar_with_a_pattern_does_not_watch_everything(helm, service_chart):
     text = helm(
-        "template", "x", service_chart, *CLUSTER, "--set", "sidelight_sidecar.settings.match=gunicorn"
+        "template", "x", service_chart, *CLUSTER, "--set", "sidelight.sidecar.settings.match=gunicorn"
     ).stdout
     [container] = [one for one in _pod_of(text)["containers"] if one["name"] == "sidelight"]
     assert container["args"] == ["sidecar"]
@@ -176,10 +176,10 @@ def test_a_sidecar_with_a_pattern_does_not_watch_everything(helm, service_chart)
 
 
 def test_a_setting_that_the_sidecars_template_makes_is_refused(helm, service_chart):
-    flags = ("--set", "sidelight_sidecar.settings.spool_dir=/spool")
+    flags = ("--set", "sidelight.sidecar.settings.spool_dir=/spool")
     done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
     assert done.returncode != 0
-    assert "sidelight_sidecar.settings.spool_dir: the chart sets this itself" in done.stderr
+    assert "sidelight.sidecar.settings.spool_dir: the chart sets this itself" in done.stderr
 
 
 def test_a_native_sidecar_starts_before_the_service_and_never_keeps_it_waiting():
@@ -202,7 +202,7 @@ def test_a_sidecar_that_is_the_services_user_needs_no_capability():
 
 
 def test_a_sidecar_may_go_first_when_it_is_told(helm, service_chart):
-    text = helm("template", "x", service_chart, *CLUSTER, "--set", "sidelight_sidecar.goFirst=true").stdout
+    text = helm("template", "x", service_chart, *CLUSTER, "--set", "sidelight.sidecar.goFirst=true").stdout
     [container] = [one for one in _pod_of(text)["containers"] if one["name"] == "sidelight"]
     assert container["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
@@ -211,7 +211,7 @@ def test_a_sidecar_may_go_first_when_it_is_told(helm, service_chart):
 
 
 def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
-    flags = ("--set", "sidelight_sidecar.goFirst=true", "--set", "sidelight.sidecar.sameUser=10001")
+    flags = ("--set", "sidelight.sidecar.goFirst=true", "--set", "sidelight.sidecar.sameUser=10001")
     done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
     assert done.returncode != 0
     assert "SYS_NICE is a capability, which sameUser does without" in done.stderr
@@ -221,7 +221,7 @@ def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
 def test_the_token_can_be_read_by_the_sidecars_user(user, mode, helm, service_chart):
     text = helm(
         *("template", "x", service_chart, *CLUSTER),
-        *("--set", f"sidelight.sidecar.sameUser={user},sidelight_sidecar.tokenSecret=sidelight-token"),
+        *("--set", f"sidelight.sidecar.sameUser={user},sidelight.sidecar.tokenSecret=sidelight-token"),
     ).stdout
     [volume] = [one for one in _pod_of(text)["volumes"] if one["name"] == "sidelight-token"]
     assert volume["secret"]["defaultMode"] == mode
@@ -243,9 +243,9 @@ def test_without_a_secret_the_pods_account_answers_for_the_sidecar(helm, service
 def test_a_sidecar_has_no_token_where_everybody_may_write(helm, service_chart):
     flags = (
         "--set",
-        "sidelight_sidecar.tokenSecret=",
+        "sidelight.sidecar.tokenSecret=",
         "--set",
-        "sidelight_sidecar.serviceAccountToken.enabled=false",
+        "sidelight.sidecar.serviceAccountToken.enabled=false",
     )
     pod = _pod_of(helm("template", "x", service_chart, *CLUSTER, *flags).stdout)
     assert [volume["name"] for volume in pod["volumes"]] == ["sidelight"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.e2e.test_live_captures import OPTIONS, Live
 from tests.running import collector, eventually, running, sidelight
 
-PROGRAM = Path(__file__).parents[1] / "verdicts" / "programs" / "blocking.py"
+PROGRAM = Path(__file__).parents[1] / "statistics" / "programs" / "blocking.py"
 HELD_MS = 310
 CLOSE_US = 30_000
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from sidelight_native import Batch, Engine
 
 HERE = Path(__file__).parent
-GOLDEN = HERE.parent / "stacks" / "golden"
+GOLDEN = HERE.parent / "model" / "golden"
 MAX_BYTES = 60_000
 SECONDS = 2
 

@@ -157,7 +157,8 @@ def test_a_capability_of_the_interpreters_file_is_not_taken_on_where_privileges_
     os.setxattr(interpreter, "security.capability", CAPABLE)
     ids = ["setpriv", "--reuid", str(OURS), "--regid", str(OURS), "--clear-groups", *options]
     command = [*ids, str(interpreter), "-c", ASK, str(process.pid)]
-    found = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    path = ":".join(str(ROOT / name) for name in ("core", "model", "sidecar"))
+    found = {"PYTHONPATH": path, "PATH": os.environ["PATH"]}
     done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == said, done.stderr
 
