@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from tests.model.strategies import deep, tables
 
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import BadFolded, LimitExceeded
 from sidelight_model.folded import Stack, parse_folded, render_folded, split
 from sidelight_model.frames import TRUNCATED, Frame, unescape
+from tests.model.strategies import deep, tables
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.strategies import texts
 
 from sidelight_model.frames import TRUNCATED, Frame, clip, escape, unescape, without_line
+from tests.model.strategies import texts
 
 
 @given(texts)

@@ -8,12 +8,12 @@ from typing import Any
 import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.strategies import FEWER, deep, stacks
-from tests.model.test_sums import SAMPLED
 
 from sidelight_model.export_formats.speedscope import Lane, write_lanes
 from sidelight_model.folded import Stack, split
 from sidelight_model.frames import Frame, unescape
+from tests.model.strategies import FEWER, deep, stacks
+from tests.model.test_sums import SAMPLED
 
 PERIOD = 10
 LENGTH = 100

@@ -7,7 +7,6 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.strategies import FEWER, PERIOD_NS, deep, profile, profiles
 
 from sidelight_model.aggregate import depths, largest_gap, top
 from sidelight_model.counts import Counts, ProfileType
@@ -15,6 +14,7 @@ from sidelight_model.export_formats.speedscope import write_speedscope
 from sidelight_model.frames import OTHER
 from sidelight_model.profile import EMPTY, Profile, compare, merge, tree
 from sidelight_model.tree import Tree, outline, parents, prune, totals
+from tests.model.strategies import FEWER, PERIOD_NS, deep, profile, profiles
 
 kinds = st.sampled_from(ProfileType)
 

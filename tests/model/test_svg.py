@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.strategies import FEWER, deep, profile, profiles
 
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.colours import css, fill
@@ -19,6 +18,7 @@ from sidelight_model.packages import package
 from sidelight_model.profile import EMPTY, Profile, merge, tree
 from sidelight_model.terminal_width import visible
 from sidelight_model.tree import totals
+from tests.model.strategies import FEWER, deep, profile, profiles
 
 SVG = "{http://www.w3.org/2000/svg}"
 kinds = st.sampled_from(ProfileType)

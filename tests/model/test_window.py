@@ -5,13 +5,13 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.strategies import FEWER, deep, windows
 
 from sidelight_model.counts import Counts
 from sidelight_model.errors import BadFolded, BadHeader, BadLabel, LimitExceeded
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import LabelLimits, Labels
 from sidelight_model.window import Limits, Quality, Window, decode, encode
+from tests.model.strategies import FEWER, deep, windows
 
 ULID = "01JD5B9Y3M5XQK3V0R8N2T7W4E"
 WINDOW = Window(

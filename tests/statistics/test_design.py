@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.statistics.sides import even, judge, pods, side
 
 from sidelight_collector.statistics.inference.bootstrap import Rounds, rounds, seed_of
 from sidelight_collector.statistics.inference.design import ROWS, design, residuals, row_of, spent
+from tests.statistics.sides import even, judge, pods, side
 
 
 @settings(max_examples=40)

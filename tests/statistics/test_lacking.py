@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.statistics.sides import even, judge, judged_on, pods
 
 from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
 from sidelight_collector.statistics.inference.design import Design, Load, Side, design
 from sidelight_collector.statistics.inference.power import MOST_PODS, More, more
+from tests.statistics.sides import even, judge, judged_on, pods
 
 
 def lacking(found: tuple[Design, Effects]) -> More | None:

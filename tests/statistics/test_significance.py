@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.statistics.sides import F64, even
 
 from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
 from sidelight_collector.statistics.inference.design import design
@@ -16,6 +15,7 @@ from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, fam
 from sidelight_collector.statistics.inference.student_t import cdf, mixed, quantile, two_sided
 from sidelight_collector.statistics.inference.zero_counts import FEWEST, LEAST, absent, at_most
 from sidelight_model.change import Direction
+from tests.statistics.sides import F64, even
 
 PUBLISHED = {
     # Pearson and Hartley, Biometrika Tables for Statisticians, table 12: df to the 97.5 % and 99.95 % points

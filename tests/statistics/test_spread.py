@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.statistics.sides import F64, even, judge, judged_on, pods, side
 
 from sidelight_collector.statistics.inference.cluster_variance import agreement, effects, judged
 from sidelight_collector.statistics.inference.design import ROOM, Load, design
 from sidelight_collector.statistics.inference.power import more
 from sidelight_collector.statistics.inference.residuals import AT_ONCE
 from sidelight_model.change import Direction
+from tests.statistics.sides import F64, even, judge, judged_on, pods, side
 
 SEEDS = st.integers(0, 10_000)
 PODS = st.integers(1, 6)

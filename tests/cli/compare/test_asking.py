@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.compare.answering import answer, answering
-from tests.cli.compare.running import SIDES, compare
 
 from sidelight_cli.compare.settings import read
+from tests.cli.compare.answering import answer, answering
+from tests.cli.compare.running import SIDES, compare
 
 
 def test_all_that_was_said_is_asked() -> None:

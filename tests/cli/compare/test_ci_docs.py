@@ -18,12 +18,12 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 import yaml
-from tests.cli.compare.shipping import CANARY, NEW, OLD, STABLE, ship
 
 from sidelight.settings import flag
 from sidelight_cli.compare.exit_codes import Code
 from sidelight_cli.compare.settings import CompareSettings, condition
 from sidelight_model.gates import DEPTHS, FUNCTIONS, TIMES
+from tests.cli.compare.shipping import CANARY, NEW, OLD, STABLE, ship
 from tests.running import ROOT, Collector, collector
 
 PAGE = (ROOT / "docs" / "ci.md").read_text()

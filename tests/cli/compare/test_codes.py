@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.compare.answering import answer, answering, check, effect
-from tests.cli.compare.running import SIDES, compare
 
 from sidelight_cli.compare.exit_codes import Code
+from tests.cli.compare.answering import answer, answering, check, effect
+from tests.cli.compare.running import SIDES, compare
 
 FINE = ("cpu>+30%", effect(b=1.01))
 REGRESSED = ("cpu>+3%", effect(b=1.05, direction="more"))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.compare.running import SIDES, compare
-from tests.cli.compare.shipping import NEW, OLD, ship
 
 from sidelight_cli.compare.polling import Clock
+from tests.cli.compare.running import SIDES, compare
+from tests.cli.compare.shipping import NEW, OLD, ship
 from tests.running import Collector, collector, eventually, running, sidelight
 
 

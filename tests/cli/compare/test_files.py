@@ -11,7 +11,6 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
-from tests.cli.compare.running import compare
 
 from sidelight_cli.compare.local_comparison import Pair
 from sidelight_cli.compare.local_comparison import compare as compare_counts
@@ -19,6 +18,7 @@ from sidelight_cli.compare.sample_counts import count as counted
 from sidelight_cli.compare.sampling_noise import Level
 from sidelight_model.counts import ProfileType
 from sidelight_model.folded import parse_folded
+from tests.cli.compare.running import compare
 
 OLD = """\
 # a note, as exports have

@@ -12,8 +12,6 @@ from xml.etree import ElementTree as Xml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.compare.answering import answer, answering, check, effect
-from tests.cli.compare.running import SIDES, compare
 
 from sidelight_cli.compare.comparison_model import read
 from sidelight_cli.compare.reports.json_report import document
@@ -21,6 +19,8 @@ from sidelight_cli.compare.reports.junit import junit
 from sidelight_cli.compare.reports.markdown import code, markdown, plain
 from sidelight_cli.compare.reports.text_report import text
 from sidelight_model.terminal_width import visible
+from tests.cli.compare.answering import answer, answering, check, effect
+from tests.cli.compare.running import SIDES, compare
 
 CONDITIONS: tuple[tuple[str, Any], ...] = (
     ("cpu>+3%", effect(b=1.05, direction="more")),

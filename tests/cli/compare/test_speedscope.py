@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.compare.running import compare
 
 from sidelight_cli.compare.files import recording
 from sidelight_cli.compare.speedscope_input import BadSpeedscope, OtherType, read_speedscope
@@ -22,6 +21,7 @@ from sidelight_model.export_formats.provenance import About, AboutSide
 from sidelight_model.export_formats.speedscope import Lane, write_lanes, write_speedscope
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.frames import escape
+from tests.cli.compare.running import compare
 from tests.running import ROOT, sidelight
 
 CPU, WALL = ProfileType.CPU, ProfileType.WALL

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.compare.answering import METHOD, answer, answering, check, effect
-from tests.cli.compare.running import SIDES, compare
 
 from sidelight_cli.collector_api import Refused, Unreachable
 from sidelight_cli.compare.comparison_model import Verdict, read
 from sidelight_cli.compare.polling import LATE_SECONDS, Clock, Progress, lacking, over, wait
 from sidelight_model.errors import Reason
 from sidelight_model.gates import parse
+from tests.cli.compare.answering import METHOD, answer, answering, check, effect
+from tests.cli.compare.running import SIDES, compare
 from tests.running import eventually, running, sidelight
 
 CPU = "cpu>+3%"

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
-from tests.cli.local.terminals import terminal
 
 from sidelight_cli.demo.versions import VERSIONS
+from tests.cli.local.terminals import terminal
 from tests.running import Running, eventually, running, sidelight
 
 QUICK = ("--no-browser", "--listen", "127.0.0.1:0", "--rate", "20")

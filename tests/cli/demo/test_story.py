@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.cli.demo.measuring import measured
 
 from sidelight_cli.demo.command import progress
 from sidelight_cli.demo.demo_table import table
@@ -15,6 +14,7 @@ from sidelight_cli.demo.measurement import Measured, Progress, problems
 from sidelight_cli.demo.published_story import Finding, Verdict, apart, share_error, story, together
 from sidelight_cli.demo.settings import Settings
 from sidelight_cli.demo.versions import VERSIONS
+from tests.cli.demo.measuring import measured
 
 AGREES, PARTLY, DIFFERS, UNCLEAR = Verdict.AGREES, Verdict.PARTLY, Verdict.DIFFERS, Verdict.UNCLEAR
 

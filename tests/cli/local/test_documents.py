@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.local.faking import MS, FakeTimeline, batch, proc
-from tests.model.strategies import profile
 
 from sidelight.settings import BadSetting
 from sidelight_cli.local import record_report
@@ -17,6 +15,8 @@ from sidelight_cli.local.sampling.process_set import Taken
 from sidelight_cli.local.sampling.quality import Ledger
 from sidelight_model.counts import ProfileType
 from sidelight_sidecar.samplers.sampler import SamplingError
+from tests.cli.local.faking import MS, FakeTimeline, batch, proc
+from tests.model.strategies import profile
 
 STACKS = ["main (a.py:1);work (b.py:7)", "main (a.py:2);work (b.py:8)", "main (a.py:1);wait (c.py:9)"]
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.cli.local.faking import proc
 
 from sidelight_cli.local.sampling.process_tree import called, descendants
+from tests.cli.local.faking import proc
 
 
 def test_descendants_are_found_however_deep_and_the_root_is_none_of_them() -> None:

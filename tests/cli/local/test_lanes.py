@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.local.faking import FakeTimeline
 
 from sidelight_cli.local.timeline_export import Lanes
 from sidelight_model.counts import ProfileType
+from tests.cli.local.faking import FakeTimeline
 
 STACKS = ["main (a.py:1);work (b.py:7)", "main (a.py:1);wait (c.py:9)"]
 

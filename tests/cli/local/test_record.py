@@ -12,14 +12,14 @@ import sys
 
 import jsonschema
 import pytest
-from tests.cli.local.conftest import STORY, Start, Tool, states, work_on
-from tests.cli.local.terminals import terminal
-from tests.model.test_sums import SAMPLED
-from tests.model.test_svg import drawn
 
 from sidelight_model.counts import ZERO, Counts
 from sidelight_model.folded import parse_folded, split
 from sidelight_model.frames import unescape
+from tests.cli.local.conftest import STORY, Start, Tool, states, work_on
+from tests.cli.local.terminals import terminal
+from tests.model.test_sums import SAMPLED
+from tests.model.test_svg import drawn
 from tests.running import eventually, sidelight
 
 PYTHON_STORY = (sys.executable, str(STORY))

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from tests.cli.local.faking import FakeTimeline, batch, proc
-
 from sidelight_cli.local.local_recording import Recording, Roots
 from sidelight_cli.local.sampling.process_set import Taken
 from sidelight_model.counts import Counts
 from sidelight_model.folded import split
 from sidelight_model.frames import OTHER
+from tests.cli.local.faking import FakeTimeline, batch, proc
 
 
 def test_what_is_taken_adds_up_by_stack_and_state() -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.strategies import deep, profile, profiles
 
 from sidelight_cli.local.sampling.quality import Ledger
 from sidelight_cli.local.top_table import HELP, KEYS, Shown, View, arranged, body, header, heading, rows
@@ -13,6 +12,7 @@ from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import Stack
 from sidelight_model.profile import Profile
 from sidelight_model.terminal_width import width
+from tests.model.strategies import deep, profile, profiles
 
 STORY = profile(
     "main (a.py:1);handle (a.py:7) 6 | main (a.py:2);handle (a.py:9);[gil] 30 | "

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+
 from tests.cli.local.conftest import STORY, Start, Tool, states
 from tests.cli.local.terminals import ENTER, LEAVE, Terminal, terminal
-
 from tests.running import eventually
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from tests.cli.local.faking import FakeEngine, FakeProcFs, batch, proc
 
 from sidelight_cli.local.sampling.process_set import Plan, Watch
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.procfs import ProcFs
+from tests.cli.local.faking import FakeEngine, FakeProcFs, batch, proc
 
 
 class Clock:
