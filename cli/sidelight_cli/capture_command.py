@@ -60,7 +60,7 @@ class CaptureSettings:
     rate: int = setting(100, "samples a second", read=whole)
     mode: str = setting("auto", "how stacks are read: auto, gil, blocking, nonblocking, command or native")
     query: str = setting("", "matchers on the labels of sidecars: 'version=\"2\"'", metavar="MATCHERS")
-    ordered: bool = setting(default=True, help="keep samples in the order of time too")
+    timeline: bool = setting(default=True, help="send a timeline recording too: samples in time order")
     attach: bool = setting(default=False, help="give pods without a sidecar one for this capture")
     container: str = setting("", "with --attach: the container to sample", metavar="NAME")
     save: Path | None = setting(
@@ -114,7 +114,7 @@ def _start(client: Client, settings: CaptureSettings) -> int:
         "seconds": settings.seconds,
         "rate": settings.rate,
         "mode": settings.mode,
-        "ordered": settings.ordered,
+        "timeline": settings.timeline,
     }
     if settings.attach:
         wish |= {"attach": True} | ({"container": settings.container} if settings.container else {})
@@ -258,7 +258,7 @@ def progress_line(capture: Mapping[str, Any]) -> str:
         told.append(f"{capture['pods']} pod{'s' if capture['pods'] != 1 else ''}")
     own: dict[str, int] = {}
     for part in capture.get("parts", ()):
-        for one in part.get("top", ()):
+        for one in part.get("top_functions", ()):
             own[one["function"]] = own.get(one["function"], 0) + one["self_samples"]
     if own:
         most = max(own, key=lambda name: own[name])
@@ -274,7 +274,7 @@ def lines(capture: Mapping[str, Any]) -> Iterator[str]:
         pod = part["labels"].get("pod") or part["agent"]
         kinds = ", ".join(f"{times} {kind}" for kind, times in part.get("errors", {}).items())
         errors = f", failed ticks: {kinds}" if kinds else ""
-        attached = f" (attached as {part['attached']})" if part.get("attached") else ""
+        attached = f" (attached as {part['ephemeral_container']})" if part.get("ephemeral_container") else ""
         yield _plain(f"  {pod}: {part['state']}, {part.get('samples', 0):,} samples{errors}{attached}")
         if part["problem"]:
             yield _plain(f"    {part['problem']}")

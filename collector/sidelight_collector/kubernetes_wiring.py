@@ -123,9 +123,9 @@ class Hearing:
                 return self._known
             heard, services = dict(came.pods), set(came.services)
             for agent in self._desk.all_agents():
-                labels = agent.poll.labels
+                labels = agent.status.labels
                 place = labels.get("namespace", ""), labels.get("pod", "")
-                heard[place] = max(agent.seen, heard.get(place, 0.0))
+                heard[place] = max(agent.last_seen, heard.get(place, 0.0))
                 services.add(labels["service"])
             self._known, self._at = Around(heard, frozenset(services)), time.monotonic()
             return self._known

@@ -7,6 +7,7 @@ folded          folded stacks as text
 labels          labels and their limits
 selectors       Prometheus matchers
 window          what a sidecar ships
+capture_protocol  messages between a sidecar and the collector's captures
 profile         stacks with weights
 tree            call trees of one profile or two
 aggregate       top functions and depths

@@ -21,7 +21,7 @@ from ulid import ULID
 from sidelight import __version__
 from sidelight.settings import shown
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_sidecar.captures.agent_status import Standing
+from sidelight_sidecar.captures.agent_status import AgentStatusReader
 from sidelight_sidecar.captures.capture_poller import Orders
 from sidelight_sidecar.captures.captures import Bounds, Captures
 from sidelight_sidecar.captures.remote_capture import Means as OrderMeans
@@ -172,8 +172,10 @@ async def serve(settings: Settings) -> int:
             random.random,
             attached=bool(settings.attached),
         )
-        standing = Standing(agent, labels, sampler.mode, samplers.modes, bounds, fleet, switches, board)
-        orders = Orders(order_means, standing.told, hold_seconds=settings.captures_hold_seconds)
+        status = AgentStatusReader(
+            agent, labels, sampler.mode, samplers.modes, bounds, fleet, switches, board
+        )
+        orders = Orders(order_means, status.read, hold_seconds=settings.captures_hold_seconds)
         fell_back = settings.mode == "auto" and extension is None
         server = Server(
             captures,

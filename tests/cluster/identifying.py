@@ -138,7 +138,8 @@ class Collector:
         return self.ask("POST", "/api/v1/windows", f"# {json.dumps(header)}\nmain;f 3\n".encode(), token)
 
     def poll(self, token: str, agent: str, *reports: Mapping[str, object], **labels: str) -> Answer:
-        body = {"v": 1, "agent": agent, "labels": labels, "hold_seconds": 0, "ready": True, "modes": ["auto"]}
+        body = {"v": 1, "agent": agent, "labels": labels, "timeout_seconds": 0}
+        body |= {"ready": True, "modes": ["auto"]}
         told = json.dumps({**body, "reports": list(reports)}).encode()
         return self.ask("POST", "/api/v1/agents/poll", told, token, JSON)
 

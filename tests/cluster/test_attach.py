@@ -210,7 +210,7 @@ def test_a_capture_attaches_a_sidecar_that_samples_and_ends(
         assert part["samples"] > 20
         assert part["recordings"] == 1
         (name,) = kubelet.started
-        assert part["attached"] == name
+        assert part["ephemeral_container"] == name
         # Its windows are under the names that the cluster knows.
         query = quote(f'capture="{made["id"]}"')
         (service,) = collector.ask("GET", f"services?query={query}")[1]["services"]
@@ -225,7 +225,7 @@ def test_a_capture_attaches_a_sidecar_that_samples_and_ends(
         assert token.rpartition(".")[2] not in json.dumps(told)
         assert token.rpartition(".")[2] not in kubelet.log()
         bearer = {"Authorization": f"Bearer {token}"}
-        poll = {"v": 1, "agent": "other", "labels": {"service": "spin"}, "ready": True, "hold_seconds": 0}
+        poll = {"v": 1, "agent": "other", "labels": {"service": "spin"}, "ready": True, "timeout_seconds": 0}
         assert collector.ask("POST", "agents/poll", poll, bearer)[0] == 403
         poll["agent"] = token.split(".")[1]
         assert collector.ask("POST", "agents/poll", {**poll, "labels": {"service": "cart"}}, bearer)[0] == 403

@@ -120,11 +120,11 @@ def test_an_ephemeral_sidecar_samples_a_running_pod_and_ends(node: Node, namespa
 
     told = eventually("the capture has ended", over, 180, pause=1)
     (part,) = told["parts"]
-    argv = ("-n", namespace, "logs", "spin-1", "-c", part["attached"])
+    argv = ("-n", namespace, "logs", "spin-1", "-c", part["ephemeral_container"])
     said = node.try_kubectl(*argv).stdout
     assert told["state"] == "ready", f"{json.dumps(told)}\n{said}"
     assert part["samples"] > 50
-    assert part["top"][0]["function"].startswith("busy")
+    assert part["top_functions"][0]["function"].startswith("busy")
 
     def ended() -> Any:
         status = node.get(f"/api/v1/namespaces/{namespace}/pods/spin-1")["status"]

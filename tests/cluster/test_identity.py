@@ -178,7 +178,7 @@ def test_a_capture_is_taken_told_of_and_recorded_by_its_own_sidecar_only(
     wish = json.dumps({"service": "shop", "pods": ["shop-1"], "seconds": 5}).encode()
     made = collector.ask("POST", "/api/v1/captures", wish, headers=JSON).json
     capture = made["id"]
-    orders = eventually("it is ordered", lambda: collector.poll(owner, "same").json["orders"])
+    orders = eventually("it is ordered", lambda: collector.poll(owner, "same").json["capture_jobs"])
     assert orders[0]["capture"] == capture
     (part,) = collector.ask("GET", f"/api/v1/captures/{capture}").json["parts"]
     assert part["labels"] == {"namespace": team, "pod": "shop-1", "service": "shop", "version": "7"}
@@ -186,7 +186,7 @@ def test_a_capture_is_taken_told_of_and_recorded_by_its_own_sidecar_only(
     for name in ("same", part["agent"]):
         told = collector.poll(thief, name, {"capture": capture, "state": "failed", "problem": "made up"})
         assert told.status == 200
-        assert told.json == {"orders": [], "stops": []}
+        assert told.json == {"capture_jobs": [], "stop_captures": []}
     collector.poll(owner, "same", {"capture": capture, "state": "sampling", "samples": 3})
     (part,) = collector.ask("GET", f"/api/v1/captures/{capture}").json["parts"]
     assert (part["state"], part["samples"]) == ("sampling", 3)

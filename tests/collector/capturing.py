@@ -30,12 +30,17 @@ class Sidecar:
 
     async def ask(self, *reports: dict[str, object], hold: float = 0.0) -> Answer:
         """Ask for orders, at most `hold` seconds, and report."""
-        body = {"v": 1, "agent": self.agent, "labels": self.labels, "sidelight": "0.1.0", "sampler": "native"}
-        body |= {"hold_seconds": hold, "reports": list(reports), **self.shown}
+        body = {"v": 1, "agent": self.agent, "labels": self.labels, "sampler": "native"}
+        body |= {
+            "sidelight_version": "0.1.0",
+            "timeout_seconds": hold,
+            "reports": list(reports),
+            **self.shown,
+        }
         answer = await self.collector.ask("POST", "/api/v1/agents/poll", json.dumps(body).encode(), JSON)
         if answer.status == 200:
-            self.orders += answer.json["orders"]
-            self.stops += answer.json["stops"]
+            self.orders += answer.json["capture_jobs"]
+            self.stops += answer.json["stop_captures"]
         return answer
 
     async def told(self, capture: str, state: str, **more: object) -> Answer:

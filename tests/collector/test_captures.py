@@ -17,9 +17,7 @@ from sidelight_collector.captures.capture import (
     Capture,
     Claim,
     Part,
-    Report,
     Rules,
-    State,
     Wish,
     finished,
     newer,
@@ -36,9 +34,11 @@ from sidelight_collector.doctor.layout import survey
 from sidelight_collector.query.select.matchers import read_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
+from sidelight_model.capture_protocol import CaptureReport, CaptureState, ProcessReport, TopFunction
 from tests.collector.capturing import recording
 from tests.collector.faults import FaultyStore
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 NOW = 1_795_253_400.0
 RULES = Rules(wait_seconds=60.0, lost_seconds=30.0, max_pods=3)
 
@@ -52,78 +52,87 @@ def claim(agent: str, at: float = NOW, **labels: str) -> Claim:
     return Claim(agent, {"service": "shop", "pod": f"pod-{agent}", **labels}, at)
 
 
-def told(agent: str, state: State, heard: float = NOW, **report: object) -> dict[str, Part]:
-    return {agent: Part(agent, heard, Report("c", state, **report))}  # type: ignore[arg-type]
+def told(agent: str, state: CaptureState, last_seen: float = NOW, **report: object) -> dict[str, Part]:
+    return {agent: Part(agent, last_seen, CaptureReport("c", state, **report))}  # type: ignore[arg-type]
 
 
 def test_a_capture_goes_from_queued_to_uploading_as_its_sidecars_tell() -> None:
     capture = made()
-    assert seen(capture, {}, RULES, NOW).state is State.QUEUED
+    assert seen(capture, {}, RULES, NOW).state is CaptureState.QUEUED
     capture = made(2, claim("a"), claim("b"))
-    assert seen(capture, {}, RULES, NOW).state is State.SCHEDULED
-    assert seen(capture, told("a", State.SAMPLING), RULES, NOW).state is State.SAMPLING
-    both = told("a", State.DONE, windows=2) | told("b", State.SAMPLING)
-    assert seen(capture, both, RULES, NOW).state is State.SAMPLING
-    both = told("a", State.DONE, windows=2) | told("b", State.UPLOADING)
-    assert seen(capture, both, RULES, NOW).state is State.UPLOADING
-    both = told("a", State.DONE, windows=2) | told("b", State.DONE)
-    assert seen(capture, both, RULES, NOW).state is State.UPLOADING
-    assert finished(capture, both, seen(capture, both, RULES, NOW), NOW).state is State.READY
+    assert seen(capture, {}, RULES, NOW).state is CaptureState.SCHEDULED
+    assert seen(capture, told("a", CaptureState.SAMPLING), RULES, NOW).state is CaptureState.SAMPLING
+    both = told("a", CaptureState.DONE, windows=2) | told("b", CaptureState.SAMPLING)
+    assert seen(capture, both, RULES, NOW).state is CaptureState.SAMPLING
+    both = told("a", CaptureState.DONE, windows=2) | told("b", CaptureState.UPLOADING)
+    assert seen(capture, both, RULES, NOW).state is CaptureState.UPLOADING
+    both = told("a", CaptureState.DONE, windows=2) | told("b", CaptureState.DONE)
+    assert seen(capture, both, RULES, NOW).state is CaptureState.UPLOADING
+    assert finished(capture, both, seen(capture, both, RULES, NOW), NOW).state is CaptureState.READY
 
 
 def test_a_capture_that_nobody_takes_fails_only_after_its_wait() -> None:
-    assert seen(made(), {}, RULES, NOW + 60).state is State.QUEUED
+    assert seen(made(), {}, RULES, NOW + 60).state is CaptureState.QUEUED
     failed = seen(made(), {}, RULES, NOW + 60.001)
-    assert (failed.state, "60 s" in failed.problem) == (State.FAILED, True)
+    assert (failed.state, "60 s" in failed.problem) == (CaptureState.FAILED, True)
     assert room(made(), RULES, NOW + 60) == 1
     assert room(made(), RULES, NOW + 60.001) == 0
 
 
 def test_a_sidecar_not_heard_of_has_failed_and_goes_on_when_it_is_heard_again() -> None:
     capture = made(1, claim("a"))
-    assert seen(capture, {}, RULES, NOW + 30).state is State.SCHEDULED
+    assert seen(capture, {}, RULES, NOW + 30).state is CaptureState.SCHEDULED
     lost = seen(capture, {}, RULES, NOW + 30.001)
-    assert (lost.state, "pod-a" in lost.problem, bool(lost.hint)) == (State.FAILED, True, True)
-    part = told("a", State.SAMPLING, NOW + 10)
-    assert seen(capture, part, RULES, NOW + 40).state is State.SAMPLING
+    assert (lost.state, "pod-a" in lost.problem, bool(lost.hint)) == (CaptureState.FAILED, True, True)
+    part = told("a", CaptureState.SAMPLING, NOW + 10)
+    assert seen(capture, part, RULES, NOW + 40).state is CaptureState.SAMPLING
     assert "while sampling" in seen(capture, part, RULES, NOW + 40.001).problem
-    assert seen(capture, told("a", State.SAMPLING, NOW + 50), RULES, NOW + 60).state is State.SAMPLING
+    assert (
+        seen(capture, told("a", CaptureState.SAMPLING, NOW + 50), RULES, NOW + 60).state
+        is CaptureState.SAMPLING
+    )
 
 
 def test_one_sidecar_that_fails_does_not_fail_the_others() -> None:
     capture = made(2, claim("a"), claim("b"))
-    parts = told("a", State.FAILED, problem="ptrace denied", hint="Add SYS_PTRACE.")
-    both = parts | told("b", State.DONE, windows=3)
+    parts = told("a", CaptureState.FAILED, problem="ptrace denied", hint="Add SYS_PTRACE.")
+    both = parts | told("b", CaptureState.DONE, windows=3)
     ended = finished(capture, both, seen(capture, both, RULES, NOW), NOW)
     assert (ended.state, ended.problem, ended.hint) == (
-        State.READY,
+        CaptureState.READY,
         "1 of 2 pods failed: ptrace denied",
         "Add SYS_PTRACE.",
     )
-    both = parts | told("b", State.FAILED, problem="gone")
+    both = parts | told("b", CaptureState.FAILED, problem="gone")
     failed = seen(capture, both, RULES, NOW)
-    assert (failed.state, failed.problem, failed.hint) == (State.FAILED, "ptrace denied", "Add SYS_PTRACE.")
+    assert (failed.state, failed.problem, failed.hint) == (
+        CaptureState.FAILED,
+        "ptrace denied",
+        "Add SYS_PTRACE.",
+    )
 
 
 def test_a_capture_without_a_sample_has_failed() -> None:
-    assert seen(made(1, claim("a")), told("a", State.DONE), RULES, NOW).problem == "no sample was taken"
+    assert (
+        seen(made(1, claim("a")), told("a", CaptureState.DONE), RULES, NOW).problem == "no sample was taken"
+    )
 
 
 def test_an_order_on_its_way_when_its_capture_is_stopped_may_still_be_heard_of() -> None:
     capture = stopped(made(1, claim("a")), NOW + 1)
     assert capture is not None
-    assert seen(capture, {}, RULES, NOW + 1 + STOP_SECONDS).state is State.SCHEDULED
-    assert seen(capture, {}, RULES, NOW + 1.001 + STOP_SECONDS).state is State.STOPPED
-    begun = seen(capture, told("a", State.SAMPLING, NOW + 7), RULES, NOW + 8)
-    assert begun.state is State.SAMPLING
-    parts = told("a", State.STOPPED, NOW + 9, windows=1)
-    assert finished(capture, parts, seen(capture, parts, RULES, NOW + 9), NOW).state is State.STOPPED
+    assert seen(capture, {}, RULES, NOW + 1 + STOP_SECONDS).state is CaptureState.SCHEDULED
+    assert seen(capture, {}, RULES, NOW + 1.001 + STOP_SECONDS).state is CaptureState.STOPPED
+    begun = seen(capture, told("a", CaptureState.SAMPLING, NOW + 7), RULES, NOW + 8)
+    assert begun.state is CaptureState.SAMPLING
+    parts = told("a", CaptureState.STOPPED, NOW + 9, windows=1)
+    assert finished(capture, parts, seen(capture, parts, RULES, NOW + 9), NOW).state is CaptureState.STOPPED
 
 
 def test_a_stop_before_anybody_took_it_ends_it_and_a_second_changes_nothing() -> None:
     capture = stopped(made(), NOW)
     assert capture is not None
-    assert seen(capture, {}, RULES, NOW).state is State.STOPPED
+    assert seen(capture, {}, RULES, NOW).state is CaptureState.STOPPED
     assert stopped(capture, NOW + 5) is None
     assert taken(capture, [claim("a")], RULES, NOW) is None
 
@@ -147,15 +156,15 @@ def test_others_may_join_only_for_a_while() -> None:
 
 
 def test_a_late_report_never_takes_back_what_was_told() -> None:
-    def part(state: State, elapsed: float) -> Part:
-        return Part("a", NOW, Report("c", state, elapsed_seconds=elapsed))
+    def part(state: CaptureState, elapsed: float) -> Part:
+        return Part("a", NOW, CaptureReport("c", state, elapsed_seconds=elapsed))
 
-    assert newer(None, part(State.SAMPLING, 0))
-    assert newer(part(State.SAMPLING, 1), part(State.SAMPLING, 2))
-    assert not newer(part(State.SAMPLING, 2), part(State.SAMPLING, 1))
-    assert newer(part(State.SAMPLING, 9), part(State.UPLOADING, 1))
-    assert not newer(part(State.UPLOADING, 1), part(State.SAMPLING, 9))
-    assert not newer(part(State.DONE, 1), part(State.FAILED, 9))
+    assert newer(None, part(CaptureState.SAMPLING, 0))
+    assert newer(part(CaptureState.SAMPLING, 1), part(CaptureState.SAMPLING, 2))
+    assert not newer(part(CaptureState.SAMPLING, 2), part(CaptureState.SAMPLING, 1))
+    assert newer(part(CaptureState.SAMPLING, 9), part(CaptureState.UPLOADING, 1))
+    assert not newer(part(CaptureState.UPLOADING, 1), part(CaptureState.SAMPLING, 9))
+    assert not newer(part(CaptureState.DONE, 1), part(CaptureState.FAILED, 9))
 
 
 def test_a_selector_names_the_service_and_the_rest() -> None:
@@ -199,7 +208,13 @@ def test_what_is_written_is_read_again(store: ObjectStore) -> None:
         capture = made(pods, claim("a"), stop_at=NOW + 3)
         shelf.create(capture)
         assert shelf.capture(capture.id) == capture == decode("k", encode(capture))
-    part = told("a", State.SAMPLING, errors={"read": 2}, top=[("f", 3)], processes=[{"pid": 1}])["a"]
+    part = told(
+        "a",
+        CaptureState.SAMPLING,
+        errors={"read": 2},
+        top_functions=(TopFunction("f", 3),),
+        processes=(ProcessReport(1),),
+    )["a"]
     assert decode_part("k", encode_part(part)) == part
     assert shelf.tell(capture.id, part)
     assert shelf.whole(capture.id) == (capture, {"a": part})
@@ -238,7 +253,7 @@ def test_captures_that_are_too_old_go_with_all_they_have_and_nothing_else(store:
     old, new = (replace(made(), id=new_id(NOW + at)) for at in (0, 86_400))
     for capture in (old, new):
         shelf.create(capture)
-        shelf.tell(capture.id, told("a", State.DONE)["a"])
+        shelf.tell(capture.id, told("a", CaptureState.DONE)["a"])
         shelf.put_recording(capture.id, "a-1", b"x", b"{}")
     store.put("v1/captures/notes.txt", b"somebody's own")
     assert shelf.expire(NOW + 7 * 86_400 + 1, 7, lambda: True) == 0
@@ -255,9 +270,9 @@ def test_a_capture_of_a_later_version_is_left_alone_and_one_that_is_damaged_left
     good, bad, later = (replace(made(), id=new_id(NOW + at)) for at in range(3))
     shelf.create(good)
     store.put(f"v1/captures/{bad.id}/state.json", b"{")
-    store.put(f"v1/captures/{later.id}/state.json", encode(later).replace(b'"format":1', b'"format":2'))
+    store.put(f"v1/captures/{later.id}/state.json", encode(later).replace(b'"format":2', b'"format":3'))
     assert shelf.newest(9, lambda _: True) == [good]
-    with pytest.raises(ObjectDamaged, match="format 2"):
+    with pytest.raises(ObjectDamaged, match="format 3"):
         shelf.capture(later.id)
     shelf.close()
 
@@ -344,7 +359,7 @@ def test_the_doctor_knows_what_belongs_to_captures() -> None:
     shelf = Shelf(store)
     capture = made()
     shelf.create(capture)
-    shelf.tell(capture.id, told("a", State.DONE)["a"])
+    shelf.tell(capture.id, told("a", CaptureState.DONE)["a"])
     shelf.put_recording(capture.id, "a-1", b"x", b"{}")
     shelf.put_agents("3f0c5d2a9be81746", {"agents": []})
     store.put("v1/captures/notes.txt", b"somebody's own")
@@ -353,10 +368,26 @@ def test_the_doctor_knows_what_belongs_to_captures() -> None:
     shelf.close()
 
 
-def test_golden_captures_are_read_by_every_later_version() -> None:
-    golden = Path(__file__).parents[1] / "golden" / "formats" / "capture-1.json"
-    capture = decode("golden", golden.read_bytes())
+@pytest.mark.parametrize("version", [1, 2])
+def test_golden_captures_are_read_by_every_later_version(version: int) -> None:
+    capture = decode("golden", (GOLDEN / f"capture-{version}.json").read_bytes())
     assert capture.claims[0].labels["pod"] == "shop-1"
+    assert capture.wish.timeline
     assert capture.ended is not None
-    assert capture.ended.state is State.READY
-    assert encode(capture) == golden.read_bytes().strip()
+    assert capture.ended.state is CaptureState.READY
+    assert encode(capture) == (GOLDEN / "capture-2.json").read_bytes().strip()
+
+
+def test_golden_capture_with_an_ephemeral_sidecar_is_read() -> None:
+    (claim,) = decode("golden", (GOLDEN / "capture-1-attached.json").read_bytes()).claims
+    assert claim.attached is not None
+    assert (claim.attached.container, claim.attached.until) == ("sidelight-7g3k2", 1795254900.0)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_golden_capture_parts_are_read_by_every_later_version(version: int) -> None:
+    part = decode_part("golden", (GOLDEN / f"capture-part-{version}.json").read_bytes())
+    assert part.last_seen == 1795253431.5
+    assert part.report.top_functions == (TopFunction("shop.cart:total", 31),)
+    assert part.report.processes[0].reduced == ("cpu",)
+    assert encode_part(part) == (GOLDEN / "capture-part-2.json").read_bytes().strip()

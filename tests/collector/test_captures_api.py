@@ -60,7 +60,7 @@ async def test_a_capture_goes_from_asked_for_to_queried(store: ObjectStore, serv
         sidecar = Sidecar(collector)
         asking = asyncio.create_task(sidecar.ask(hold=HOLD))
         await until("the sidecar asks", lambda: agents(collector))
-        made = await started(collector, query='version="2"', rate=50, mode="gil", ordered=False)
+        made = await started(collector, query='version="2"', rate=50, mode="gil", timeline=False)
         await asking  # held until there is an order, not until its time is over
         (order,) = sidecar.orders
         assert order == {
@@ -69,14 +69,14 @@ async def test_a_capture_goes_from_asked_for_to_queried(store: ObjectStore, serv
             "rate": 50,
             "mode": "gil",
             "pids": [],
-            "ordered": False,
+            "timeline": False,
             "max_recording_bytes": 8 << 20,
         }
         assert (await capture(collector, made["id"]))["state"] == "scheduled"
         top = [{"function": "shop.cart:total", "self_samples": 31}]
-        await sidecar.told(made["id"], "sampling", samples=100, top=top, errors={"read": 2})
+        await sidecar.told(made["id"], "sampling", samples=100, top_functions=top, errors={"read": 2})
         going = await state(collector, made["id"], "sampling")
-        assert going["parts"][0]["top"] == top
+        assert going["parts"][0]["top_functions"] == top
         assert going["parts"][0]["errors"] == {"read": 2}
         await sidecar.told(made["id"], "uploading", samples=200, windows=2)
         await state(collector, made["id"], "uploading")
@@ -167,7 +167,7 @@ async def test_a_held_question_is_answered_when_the_collector_ends(serving: Serv
         asking = asyncio.create_task(sidecar.ask(hold=HOLD))
         await until("the sidecar waits", lambda: waits(collector))
         collector.stop.set()
-        assert (await asking).json == {"orders": [], "stops": []}
+        assert (await asking).json == {"capture_jobs": [], "stop_captures": []}
 
 
 async def test_stop_while_it_starts_reaches_a_sidecar_that_has_the_order_already(serving: Serve) -> None:
@@ -276,7 +276,7 @@ async def test_a_wish_beyond_what_may_be_is_refused(serving: Serve) -> None:
         ({"pods": ["a", "b", "c", "d", "e", "f"]}, "bad_parameter"),
         ({"pods": "some"}, "bad_parameter"),
         ({"mode": "fast"}, "bad_parameter"),
-        ({"ordered": 1}, "bad_parameter"),
+        ({"timeline": 1}, "bad_parameter"),
         ({"pod": "p-1"}, "bad_parameter"),
         ({"query": 'version=~"("'}, "bad_selector"),
     ]
@@ -428,7 +428,9 @@ async def test_answers_are_as_the_document_describes_them(serving: Serve) -> Non
         made = await started(collector)
         held_to("/api/v1/captures", "post", 201, made)
         held_to("/api/v1/agents/poll", "post", 200, (await sidecar.ask()).json)
-        await sidecar.told(made["id"], "sampling", samples=3, top=[{"function": "f", "self_samples": 3}])
+        await sidecar.told(
+            made["id"], "sampling", samples=3, top_functions=[{"function": "f", "self_samples": 3}]
+        )
         held_to("/api/v1/captures/{id}", "get", 200, await capture(collector, made["id"]))
         held_to("/api/v1/captures", "get", 200, (await collector.get("captures", {})).json)
         held_to("/api/v1/agents", "get", 200, (await collector.get("agents", {})).json)
@@ -574,8 +576,8 @@ async def test_sidecars_are_counted_by_service_and_listed_as_asked(serving: Serv
         all_of_it = (await collector.get("agents", {"service": "shop", "limit": "1"})).json
         assert (len(all_of_it["agents"]), all_of_it["total"]) == (1, 2)
         assert all_of_it["services"] == [
-            {"service": "cart", "sidecars": 1, "free": 0, "problem": "c-1: ptrace denied"},
-            {"service": "shop", "sidecars": 2, "free": 2, "problem": ""},
+            {"service": "cart", "sidecars": 1, "available": 0, "problem": "c-1: ptrace denied"},
+            {"service": "shop", "sidecars": 2, "available": 2, "problem": ""},
         ]
         (cart,) = (await collector.get("agents", {"service": "cart"})).json["agents"]
         assert (cart["problem"], cart["hint"]) == ("ptrace denied", "Add it.")

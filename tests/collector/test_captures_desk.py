@@ -1,4 +1,4 @@
-"""Orders of captures without a server: what a poll answers when a capture is stopped at the same time."""
+"""Capture jobs without a server: what a poll answers when a capture is stopped at the same time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from sidelight_collector.captures.capture import Capture, Report, Rules, State, Wish
+from sidelight_collector.captures.capture import Capture, Rules, Wish
 from sidelight_collector.captures.capture_repository import Shelf
-from sidelight_collector.captures.capture_requests import Poll
-from sidelight_collector.captures.coordinator import Desk, Orders
+from sidelight_collector.captures.coordinator import Desk
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.select.matchers import read_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.capture_protocol import (
+    AgentPoll,
+    AgentPollResponse,
+    AgentStatus,
+    CaptureReport,
+    CaptureState,
+)
 from sidelight_model.labels import Labels
 
 
@@ -105,20 +111,21 @@ def wish(service: str = "shop", pods: int = 1) -> Wish:
     return Wish(service, "", read_selector(""), pods, 2.0, 100, "auto", True)
 
 
-def poll(agent: str = "a", *reports: Report) -> Poll:
+def poll(agent: str = "a", *reports: CaptureReport) -> AgentPoll:
     """What a sidecar asks that does not wait."""
     labels = Labels({"service": "shop", "pod": f"p-{agent}"})
-    return Poll(agent, labels, "0.1.0", "native", (), 0.0, 0, True, "", "", False, (), 0.0, reports)
+    status = AgentStatus(agent, labels, "0.1.0", "native", ready=True)
+    return AgentPoll(status, reports=reports)
 
 
 Act = Callable[[Desk, str], Awaitable[object]]
 ACTS = pytest.mark.parametrize("act", [Desk.stop, Desk.delete])
 
 
-def obeys(orders: Orders, capture: Capture, act: Act) -> None:
+def obeys(orders: AgentPollResponse, capture: Capture, act: Act) -> None:
     """A sidecar is not told to begin a capture that has been stopped or deleted."""
-    assert [one.id for one in orders.begin] == []
-    assert orders.stop == ((capture.id,) if act is Desk.stop else ())
+    assert [one.capture for one in orders.capture_jobs] == []
+    assert orders.stop_captures == ((capture.id,) if act is Desk.stop else ())
 
 
 async def reached(gate: Gate) -> None:
@@ -173,10 +180,12 @@ async def test_report_read_before_a_stop_gives_no_order_to_another_sidecar(act: 
         await first.poll(poll("b"))
         capture = await first.begin(wish(pods=2))
         with at.store.held("get") as gate:
-            telling = asyncio.create_task(second.poll(poll("a", Report(capture.id, State.SAMPLING))))
+            telling = asyncio.create_task(
+                second.poll(poll("a", CaptureReport(capture.id, CaptureState.SAMPLING)))
+            )
             await reached(gate)
             await act(second, capture.id)
-        assert (await telling).begin == ()
+        assert (await telling).capture_jobs == ()
         obeys(await second.poll(poll("b")), capture, act)
 
 
@@ -195,19 +204,19 @@ async def test_stop_reaches_a_running_sidecar_despite_a_stale_list_read() -> Non
         (desk,) = at.desks
         await desk.poll(poll())
         capture = await desk.begin(wish())
-        assert [one.id for one in (await desk.poll(poll())).begin] == [capture.id]
-        told = poll("a", Report(capture.id, State.SAMPLING))
+        assert [one.capture for one in (await desk.poll(poll())).capture_jobs] == [capture.id]
+        told = poll("a", CaptureReport(capture.id, CaptureState.SAMPLING))
         with at.store.held("get") as gate:
             looking = asyncio.create_task(desk.begin(wish("cart")))
             await reached(gate)
             await desk.stop(capture.id)
         await looking
-        assert (await desk.poll(told)).stop == (capture.id,)
+        assert (await desk.poll(told)).stop_captures == (capture.id,)
 
 
-async def waiting(at: Collectors, desk: int = 0) -> asyncio.Task[Orders]:
+async def waiting(at: Collectors, desk: int = 0) -> asyncio.Task[AgentPollResponse]:
     """A poll of sidecar a that is held."""
-    task = asyncio.create_task(at.desks[desk].poll(replace(poll(), hold_seconds=HOLD)))
+    task = asyncio.create_task(at.desks[desk].poll(replace(poll(), timeout_seconds=HOLD)))
     await until("the poll is held", lambda: at.value("sidelight_capture_polls", desk) == 1)
     return task
 
@@ -219,9 +228,9 @@ async def until(what: str, check: Callable[[], bool]) -> None:
     assert check(), what
 
 
-async def orders(asking: asyncio.Task[Orders]) -> list[str]:
+async def orders(asking: asyncio.Task[AgentPollResponse]) -> list[str]:
     """What a held poll is told to begin, long before its time is over."""
-    return [one.id for one in (await asyncio.wait_for(asking, HOLD / 2)).begin]
+    return [one.capture for one in (await asyncio.wait_for(asking, HOLD / 2)).capture_jobs]
 
 
 async def test_claim_that_is_written_while_the_capture_is_created_wakes_its_poll() -> None:
@@ -258,7 +267,7 @@ async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_f
         stop = asyncio.Event()
         looking = [asyncio.create_task(desk.run(stop)) for desk in at.desks]
         asking = [
-            asyncio.create_task(desk.poll(replace(poll(f"{pod}-{number}"), hold_seconds=HOLD)))
+            asyncio.create_task(desk.poll(replace(poll(f"{pod}-{number}"), timeout_seconds=HOLD)))
             for pod in range(6)
             for number, desk in enumerate(at.desks)
         ]
@@ -267,7 +276,7 @@ async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_f
         for desk in at.desks:
             desk.close()
         stop.set()
-        told = [one for asked in await asyncio.gather(*asking) for one in asked.begin]
+        told = [one for asked in await asyncio.gather(*asking) for one in asked.capture_jobs]
         await asyncio.gather(*looking)
-        assert [one.id for one in told] == [capture.id] * 3
+        assert [one.capture for one in told] == [capture.id] * 3
         assert len(at.shelves[1].capture(capture.id).claims) == 3

@@ -343,7 +343,7 @@ async def test_who_reads_one_namespace_starts_captures_in_no_other(place: Any) -
             wish = {"service": f"{MARK}-shop", "query": query, "seconds": 1, "pods": "all"}
             made = await here.ask("alice", "captures", method="POST", body=json.dumps(wish).encode())
             assert made.status == 201, made.body
-            assert made.json["by"] == "alice"
+            assert made.json["requested_by"] == "alice"
             assert 'namespace=~"alpha"' in made.json["query"]
             sidecar = Sidecar(here.collector, pod=f"{MARK}-other", service=f"{MARK}-shop")
             sidecar.labels["namespace"] = "beta"
@@ -448,7 +448,7 @@ async def test_people_start_captures_unless_captures_have_tokens_of_their_own(
     tokens = known_tokens(Settings(store="given", **settings))
     async with serving(MemoryStore(), tokens, **settings) as collector:
         made = await collector.ask("POST", "/api/v1/captures", wish, person)
-        assert (made.status, made.json["by"]) == (201, "alice")
+        assert (made.status, made.json["requested_by"]) == (201, "alice")
     apart = {**settings, "capture_tokens_file": tmp_path / "tokens"}
     tokens = known_tokens(Settings(store="given", **apart))
     async with serving(MemoryStore(), tokens, **apart) as collector:
@@ -456,4 +456,4 @@ async def test_people_start_captures_unless_captures_have_tokens_of_their_own(
         made = await collector.ask(
             "POST", "/api/v1/captures", wish, {**JSON, "Authorization": "Bearer s3cret"}
         )
-        assert (made.status, made.json["by"]) == (201, "ci")
+        assert (made.status, made.json["requested_by"]) == (201, "ci")

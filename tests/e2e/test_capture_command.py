@@ -189,7 +189,8 @@ def test_what_a_sidecar_is_called_moves_no_cursor() -> None:
         "samples": 1234, "pods": 2, "problem": "", "hint": "",
         "parts": [
             {"agent": "a", "labels": {"pod": "\x07p\r"}, "state": "sampling", "problem": "", "hint": "",
-             "samples": 1234, "errors": {"read": 2}, "top": [{"function": "f\x1b[0m", "self_samples": 7}]}
+             "samples": 1234, "errors": {"read": 2},
+             "top_functions": [{"function": "f\x1b[0m", "self_samples": 7}]}
         ],
     }  # fmt: skip
     line = progress_line(capture)

@@ -153,7 +153,7 @@ def test_a_capture_started_over_http_says_what_ran_at_each_moment(live: Live) ->
     (part,) = ended["parts"]
     assert (part["state"], part["recordings"], part["labels"]["pod"]) == ("done", 1, "p-1")
     assert live.stored(capture) == part["samples"] > 100
-    assert {one["function"].split(" ")[0] for one in part["top"]} & {"first", "second"}
+    assert {one["function"].split(" ")[0] for one in part["top_functions"]} & {"first", "second"}
 
     (listed,) = live.get(f"/api/v1/captures/{capture}/recordings")["recordings"]
     assert (listed["pid"], listed["samples"]) == (live.target.pid, part["samples"])
@@ -201,7 +201,7 @@ def test_two_captures_in_a_row_are_told_apart_and_a_stop_keeps_what_there_is(liv
     assert (stopped["state"], stopped["problem"]) == ("stopped", "")
     assert live.stored(first) == stopped["samples"] > 20
     assert len(live.get(f"/api/v1/captures/{first}/recordings")["recordings"]) == 1
-    second = live.start(seconds=1, rate=100, ordered=False)
+    second = live.start(seconds=1, rate=100, timeline=False)
     ended = live.ends(second)
     assert ended["state"] == "ready"
     assert live.stored(second) == ended["samples"] > 20

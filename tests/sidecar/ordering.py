@@ -62,12 +62,12 @@ class OrderingCollector(FakeCollector):
                 return self.refuse
             for report in asked["reports"]:
                 self.reports.setdefault(report["capture"], []).append(report)
-            deadline = time.monotonic() + float(asked["hold_seconds"])
+            deadline = time.monotonic() + float(asked["timeout_seconds"])
             while not self.open(asked) and (left := deadline - time.monotonic()) > 0:
                 self.waiting += 1
                 self.changed.wait(left)
                 self.waiting -= 1
-            return Reply(200, {"orders": self.open(asked), "stops": list(self.stops)})
+            return Reply(200, {"capture_jobs": self.open(asked), "stop_captures": list(self.stops)})
 
     def open(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
         return [order for capture, order in self.orders.items() if capture not in self.reports]

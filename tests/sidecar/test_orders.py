@@ -13,6 +13,15 @@ from typing import Any
 
 import pytest
 
+from sidelight_model.capture_protocol import (
+    AgentPoll,
+    AgentPollResponse,
+    AgentStatus,
+    CaptureReport,
+    CaptureState,
+    ProcessReport,
+)
+from sidelight_model.labels import Labels
 from sidelight_model.window import Window
 from sidelight_sidecar.captures.capture_poller import read, written
 from tests.running import Running, eventually
@@ -89,7 +98,7 @@ def test_a_recording_says_what_ran_when(
 ) -> None:
     target = start("alternates", "170", "reader", "reader")
     watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_timed", seconds=2.5, rate=100, ordered=True, max_recording_bytes=1 << 20)
+    orders.order("c_timed", seconds=2.5, rate=100, timeline=True, max_recording_bytes=1 << 20)
     last = ends(orders, "c_timed")
     assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
     agent = orders.polls[-1]["agent"]
@@ -131,7 +140,7 @@ def test_a_capture_goes_on_while_the_collector_is_away_and_is_told_of_afterwards
         port = int(collector.url.rpartition(":")[2])
         target = start("spin")
         sidecar = watching(start_sidecar, collector, "--pid", str(target.pid))
-        collector.order("c_away", seconds=2.5, ordered=True)
+        collector.order("c_away", seconds=2.5, timeline=True)
         eventually("it samples", lambda: collector.last("c_away").get("samples", 0) > 5)
     eventually("it ends", lambda: sidecar.metric("captures_total") == 1)
     with ordering(port, collector):
@@ -213,7 +222,7 @@ def test_captures_of_two_processes_go_on_side_by_side_and_one_may_end_early(
         last = ends(orders, capture)
         assert last["state"] == "stopped"
         assert {window.quality.pid for window in captured(orders, capture)} == {pid}
-    orders.order("c_early", seconds=4, ordered=True)
+    orders.order("c_early", seconds=4, timeline=True)
     eventually("it samples", lambda: orders.last("c_early").get("samples", 0) > 20)
     os.kill(one.pid, signal.SIGKILL)
     last = ends(orders, "c_early")
@@ -222,17 +231,19 @@ def test_captures_of_two_processes_go_on_side_by_side_and_one_may_end_early(
 
 
 def test_a_question_is_never_longer_than_a_collector_takes() -> None:
-    report = {"capture": "c_1", "processes": [{"pid": 7, "x": "y" * 1000}] * 100}
-    whole = written({"agent": "a"}, [report] * 9, 0.0)
+    process = ProcessReport(7, problem="y" * 800)
+    report = CaptureReport("c_1", CaptureState.SAMPLING, processes=(process,) * 100)
+    status = AgentStatus("a", Labels({"service": "shop"}))
+    whole = written(AgentPoll(status, reports=(report,) * 9))
     assert len(json.loads(whole)["reports"][0]["processes"]) == 100
-    cut = written({"agent": "a"}, [report] * 11, 0.0)
+    cut = written(AgentPoll(status, reports=(report,) * 11))
     assert len(cut) < 1 << 20
     assert [one["processes"] for one in json.loads(cut)["reports"]] == [[]] * 11
 
 
 def test_only_a_collector_s_answer_is_one() -> None:
-    assert read(b'{"orders": [], "stops": []}') == {"orders": [], "stops": []}
-    for body in (b"", b"{", b"[]", b'{"orders": {}}', b'"orders"', b"[" * 100_000, b"\xff"):
+    assert read(b'{"capture_jobs": [], "stop_captures": []}') == AgentPollResponse()
+    for body in (b"", b"{", b"[]", b'{"capture_jobs": {}}', b'"capture_jobs"', b"[" * 100_000, b"\xff"):
         assert read(body) is None
 
 
@@ -267,7 +278,7 @@ def test_a_recording_that_nobody_takes_is_given_up_after_a_while(
     target = start("spin")
     watching(start_sidecar, orders, "--pid", str(target.pid), "--recording-send-seconds", "2")
     orders.puts = [Reply(500, {"message": "no disk"})] * 100
-    orders.order("c_lost", seconds=0.6, ordered=True)
+    orders.order("c_lost", seconds=0.6, timeline=True)
     last = ends(orders, "c_lost")
     assert (last["state"], last["recordings"]) == ("done", 0)
     assert last["problem"].endswith("is lost: the collector answered 500: no disk")
@@ -278,7 +289,7 @@ def test_a_recording_keeps_within_what_the_collector_takes(
 ) -> None:
     target = start("threads")
     sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_small", seconds=1.5, rate=1000, ordered=True, max_recording_bytes=3000)
+    orders.order("c_small", seconds=1.5, rate=1000, timeline=True, max_recording_bytes=3000)
     last = ends(orders, "c_small")
     assert (last["state"], last["recordings"]) == ("done", 1)
     ((name, recording),) = orders.recordings.items()
@@ -297,7 +308,7 @@ def test_a_capture_is_ended_and_told_of_when_the_sidecar_is(
 ) -> None:
     target = start("spin")
     sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_term", seconds=300, ordered=True)
+    orders.order("c_term", seconds=300, timeline=True)
     eventually("it samples", lambda: orders.last("c_term").get("samples", 0) > 20)
     assert sidecar.running.end(signal.SIGTERM) == 0
     last = orders.last("c_term")
@@ -327,7 +338,7 @@ def test_a_process_that_may_not_be_read_is_told_with_what_to_grant(
     told = orders.polls[-1]
     assert not told["ready"]
     assert "SYS_PTRACE" in told["hint"]
-    orders.order("c_denied", ordered=True)
+    orders.order("c_denied", timeline=True)
     last = ends(orders, "c_denied")
     assert (last["state"], last["problem"], last["hint"]) == ("failed", problem, told["hint"])
     assert sidecar.running.alive()
@@ -339,14 +350,14 @@ def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
     assert (standing["v"], standing["sampler"], standing["paused"]) == (1, "native", False)
     assert standing["labels"]["service"] == "shop"
     assert standing["processes"] == [
-        {"pid": target.pid, "role": "main", "python": standing["processes"][0]["python"]}
+        {"pid": target.pid, "role": "main", "python_version": standing["processes"][0]["python_version"]}
     ]
     assert (standing["max_seconds"], standing["max_rate"]) == (600, 1000)
     orders.order("c_one", seconds=2.5, rate=200)
     last = ends(orders, "c_one")
     assert (last["state"], last["problem"], last["recordings"]) == ("done", "", 0)
     assert last["samples"] > 100
-    assert last["top"][0]["function"] == "busy (spin.py)"
+    assert last["top_functions"][0]["function"] == "busy (spin.py)"
     assert last["processes"][0]["pid"] == target.pid
     windows = captured(orders, "c_one")
     assert len(windows) == last["windows"] > 0
@@ -362,7 +373,7 @@ def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
 
 def test_a_stop_order_ends_a_capture_and_what_was_sampled_is_kept(watched: Watched) -> None:
     orders = watched.orders
-    orders.order("c_long", seconds=300, ordered=True)
+    orders.order("c_long", seconds=300, timeline=True)
     eventually("it samples", lambda: orders.last("c_long").get("samples", 0) > 20)
     orders.stops.append("c_long")
     last = ends(orders, "c_long")
@@ -420,7 +431,7 @@ def test_a_second_capture_of_a_process_fails_while_the_first_goes_on(watched: Wa
 
 def test_the_command_has_no_order_of_time_and_says_so(watched: Watched) -> None:
     orders = watched.orders
-    orders.order("c_command", seconds=1.5, mode="command", ordered=True)
+    orders.order("c_command", seconds=1.5, mode="command", timeline=True)
     last = ends(orders, "c_command")
     assert (last["state"], last["recordings"]) == ("done", 0)
     assert "not kept in time order: the py-spy command" in last["problem"]
@@ -432,12 +443,12 @@ def test_a_recording_is_sent_again_until_it_is_taken_and_its_loss_fails_nothing(
     orders, sidecar = watched.orders, watched.sidecar
     before = sidecar.metric("recordings_total")
     orders.puts = [Reply(503), Reply(429), Reply(401)]
-    orders.order("c_again", seconds=0.6, ordered=True)
+    orders.order("c_again", seconds=0.6, timeline=True)
     last = ends(orders, "c_again")
     assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
     assert len(orders.tries) == 4
     orders.puts = [Reply(413, {"error": "too_large", "message": "a recording is too large"})]
-    orders.order("c_large", seconds=0.6, ordered=True)
+    orders.order("c_large", seconds=0.6, timeline=True)
     last = ends(orders, "c_large")
     assert (last["state"], last["recordings"]) == ("done", 0)
     assert last["problem"].endswith("is lost: the collector answered 413: a recording is too large")

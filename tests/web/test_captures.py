@@ -246,14 +246,14 @@ def test_pages_of_captures_are_accessible_and_fit_a_phone(
     served = quick
     made = wish(served, service=HOSTILE_SERVICE)
     poll(served, HOSTILE_SERVICE, [])
-    eventually("it is taken", lambda: poll(served, HOSTILE_SERVICE, [])["orders"])
+    eventually("it is taken", lambda: poll(served, HOSTILE_SERVICE, [])["capture_jobs"])
     top = [{"function": name, "self_samples": 3} for name in ("<img src=x onerror=alert(1)>", "x" * 400)]
     report = {
         "capture": made["id"],
         "state": "failed",
         "problem": "<b>ptrace</b>",
         "hint": "a " * 200,
-        "top": top,
+        "top_functions": top,
     }
     report |= {"errors": {"read": 2}, "samples": 5}
     page = open_page("about:blank")
@@ -293,7 +293,7 @@ def poll(served: Collector, service: str, reports: list[dict[str, Any]], **chang
         "agent": f"a{crc32(service.encode())}",
         "labels": labels,
         "ready": True,
-        "hold_seconds": 0,
+        "timeout_seconds": 0,
         "reports": reports,
     }
     return post(served, "agents/poll", {**asked, **changes})

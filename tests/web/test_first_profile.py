@@ -22,7 +22,7 @@ def asks(url: str, problem: str) -> None:
         "labels": labels,
         "ready": not problem,
         "problem": problem,
-        "hold_seconds": 0,
+        "timeout_seconds": 0,
     }
     request = urllib.request.Request(
         f"{url}/api/v1/agents/poll", json.dumps(poll).encode(), {"Content-Type": "application/json"}

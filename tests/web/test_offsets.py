@@ -248,14 +248,14 @@ def test_hostile_names_are_text(shown: Shown, open_page: Open) -> None:
             "agent": agent,
             "labels": labels,
             "ready": True,
-            "hold_seconds": 0,
+            "timeout_seconds": 0,
             "reports": reports,
         }
         return ask(f"{served.url}/api/v1/agents/poll", json.dumps(body).encode(), **json_type)
 
     poll()
     capture = started(served, service=labels["service"], seconds=2)
-    eventually("it is ordered", lambda: poll()["orders"])
+    eventually("it is ordered", lambda: poll()["capture_jobs"])
     poll({"capture": capture, "state": "sampling", "samples": 1})
     header = {
         "format": 1,

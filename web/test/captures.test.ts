@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Agent, CaptureAnswer, CapturePart } from "../src/api/captures.ts";
-import { cliOf, costOf, curlOf, obstacleOf, podsOf, topOf, yesterdayOf, type Wish } from "../src/captures.ts";
+import { cliOf, costOf, curlOf, obstacleOf, podsOf, topOf, yesterdayOf, type CaptureRequest } from "../src/captures.ts";
 import { formatPlace, onPage, parsePlace, START } from "../src/url.ts";
 
-const WISH: Wish = { service: "shop", query: "", pods: 1, seconds: 60, rate: 100, mode: "auto", ordered: true };
+const WISH: CaptureRequest = { service: "shop", query: "", pods: 1, seconds: 60, rate: 100, mode: "auto", timeline: true };
 
 test("pods are a number, names, or all", () => {
   assert.deepEqual(["", "3", " all ", "p-1, p-2,", "007"].map(podsOf), [1, 3, "all", ["p-1", "p-2"], 7]);
@@ -12,9 +12,9 @@ test("pods are a number, names, or all", () => {
 
 test("a command says what is not usual, and nothing else", () => {
   assert.equal(cliOf(WISH, "http://c:1"), "sidelight capture --collector=http://c:1 shop");
-  const all: Wish = { service: "list", query: 'pod="x"', pods: ["a", "b"], seconds: 5, rate: 200, mode: "gil", ordered: false };
+  const all: CaptureRequest = { service: "list", query: 'pod="x"', pods: ["a", "b"], seconds: 5, rate: 200, mode: "gil", timeline: false };
   assert.equal(cliOf(all, "http://c:1"),
-    "sidelight capture --collector=http://c:1 --pods=a,b --seconds=5 --rate=200 --mode=gil --query='pod=\"x\"' --no-ordered start list");
+    "sidelight capture --collector=http://c:1 --pods=a,b --seconds=5 --rate=200 --mode=gil --query='pod=\"x\"' --no-timeline start list");
   assert.match(cliOf({ ...WISH, service: "-x" }, "http://c:1"), / -- -x$/);
   const [, body] = /--json '(.*)' http/.exec(curlOf(WISH, "http://c:1")) ?? [];
   assert.deepEqual(JSON.parse(body), WISH);
@@ -27,17 +27,17 @@ test("the cost is told in words, for each pod", () => {
 });
 
 test("what keeps a sidecar from a capture is said, the first cause first", () => {
-  const agent: Agent = { agent: "a", labels: { service: "shop" }, sampler: "", ready: true, problem: "", hint: "", paused: false, busy: "", seen: "" };
+  const agent: Agent = { agent: "a", labels: { service: "shop" }, sampler: "", ready: true, problem: "", hint: "", paused: false, active_capture: "", last_seen: "" };
   assert.equal(obstacleOf(agent), "");
-  assert.equal(obstacleOf({ ...agent, busy: "c_1" }), "busy with another capture");
+  assert.equal(obstacleOf({ ...agent, active_capture: "c_1" }), "busy with another capture");
   assert.equal(obstacleOf({ ...agent, ready: false, problem: "ptrace denied" }), "ptrace denied");
   assert.equal(obstacleOf({ ...agent, ready: false, paused: true }), "paused");
 });
 
 test("the functions on top are those of all pods together", () => {
   const part = (...top: [string, number][]): CapturePart =>
-    ({ agent: "", labels: {}, state: "sampling", problem: "", hint: "", top: top.map(([name, samples]) => ({ function: name, self_samples: samples })) });
-  assert.deepEqual(topOf([part(["a", 3], ["b", 4]), part(["a", 2], ["c", 1]), { ...part(), top: undefined }], 2), [["a", 5], ["b", 4]]);
+    ({ agent: "", labels: {}, state: "sampling", problem: "", hint: "", top_functions: top.map(([name, samples]) => ({ function: name, self_samples: samples })) });
+  assert.deepEqual(topOf([part(["a", 3], ["b", 4]), part(["a", 2], ["c", 1]), { ...part(), top_functions: undefined }], 2), [["a", 5], ["b", 4]]);
 });
 
 test("the same window yesterday is that of the ordinary windows a day before", () => {

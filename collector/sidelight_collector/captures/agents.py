@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from sidelight_collector.captures.capture import Wish
-from sidelight_collector.captures.capture_requests import Poll
 from sidelight_collector.query.select.matchers import fullmatch
-from sidelight_model.labels import Labels
+from sidelight_model.capture_protocol import AgentPoll, AgentStatus, CaptureState
+from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import FullMatch
 
 FORGET_SECONDS: Final = 120.0
 """A sidecar that has not asked for so long is not listed any longer."""
-PRESENT_SECONDS: Final = 40.0
-"""One that asked within this time is about to ask again: a poll is held for 25 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A sidecar as it showed itself, and when it asked last (Unix seconds); `busy` names what it captures."""
+    """A sidecar's status, when it polled last (Unix seconds), and the capture that it is at.
 
-    poll: Poll
-    seen: float
-    busy: str = ""
+    `dedicated_capture` is the one capture that it takes, where it was attached for that.
+    """
+
+    status: AgentStatus
+    last_seen: float
+    active_capture: str = ""
+    dedicated_capture: str = ""
 
 
 class Agents:
@@ -40,12 +42,12 @@ class Agents:
     def __len__(self) -> int:
         return len(self._own)
 
-    def saw(self, poll: Poll, now: float) -> Agent:
+    def saw(self, poll: AgentPoll, now: float, dedicated_capture: str = "") -> Agent:
         """It asks at this moment."""
-        kept = replace(poll, reports=())
-        busy = next((one.capture for one in poll.reports if one.state in ("sampling", "uploading")), "")
-        self._own[poll.agent] = agent = Agent(kept, now, busy)
-        self._own.move_to_end(poll.agent)
+        status, going = poll.status, (CaptureState.SAMPLING, CaptureState.UPLOADING)
+        active = next((one.capture for one in poll.reports if one.state in going), "")
+        self._own[status.agent] = agent = Agent(status, now, active, dedicated_capture)
+        self._own.move_to_end(status.agent)
         if len(self._own) > self._most:
             self._own.popitem(last=False)
         return agent
@@ -54,7 +56,7 @@ class Agents:
         """Those that ask this process; those not seen for long are forgotten."""
         while self._own:
             agent, seen = next(iter(self._own.items()))
-            if seen.seen >= now - FORGET_SECONDS:
+            if seen.last_seen >= now - FORGET_SECONDS:
                 break
             del self._own[agent]
         return list(self._own.values())
@@ -62,19 +64,19 @@ class Agents:
     def hear(self, told: Iterable[Mapping[str, object]], now: float) -> None:
         """Take what other processes said of theirs in the place of what they said before."""
         found = [one for told_by in told for one in _agents(told_by)]
-        self._told = [one for one in found if one.seen >= now - FORGET_SECONDS]
+        self._told = [one for one in found if one.last_seen >= now - FORGET_SECONDS]
 
     def all(self, now: float) -> list[Agent]:
         """All that are known, each once, the latest first."""
         latest: dict[str, Agent] = {}
-        for agent in sorted((*self._told, *self.own(now)), key=lambda one: one.seen):
-            latest[agent.poll.agent] = agent
-        return [one for one in list(latest.values())[::-1] if one.seen >= now - FORGET_SECONDS]
+        for agent in sorted((*self._told, *self.own(now)), key=lambda one: one.last_seen):
+            latest[agent.status.agent] = agent
+        return [one for one in list(latest.values())[::-1] if one.last_seen >= now - FORGET_SECONDS]
 
 
 def is_meant(agent: Agent, wish: Wish, matches: FullMatch = fullmatch) -> bool:
     """Whether a capture asks for this sidecar, whatever it can do."""
-    labels = agent.poll.labels
+    labels = agent.status.labels
     if labels["service"] != wish.service or not wish.selector.matches(labels, matches):
         return False
     return not isinstance(wish.pods, tuple) or labels.get("pod", "") in wish.pods
@@ -82,31 +84,32 @@ def is_meant(agent: Agent, wish: Wish, matches: FullMatch = fullmatch) -> bool:
 
 def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
     """What keeps a sidecar from a capture (or any), and what to do about it; empty if nothing does."""
-    poll = agent.poll
-    pod = poll.labels.get("pod") or poll.agent
-    if poll.only:
+    status = agent.status
+    pod = status.labels.get("pod") or status.agent
+    if agent.dedicated_capture:
         return (
-            f"the sidecar of {pod} was attached for {poll.only} alone",
+            f"the sidecar of {pod} was attached for {agent.dedicated_capture} alone",
             "Start a capture that attaches too.",
         )
-    if poll.paused:
+    if status.paused:
         return f"the sidecar of {pod} is paused", "Resume it: POST /resume on its port, or sidelight --help."
-    if not poll.ready:
-        return f"{pod}: {poll.problem or 'the sidecar is not ready'}", poll.hint or _READY
-    if agent.busy:
-        return f"the sidecar of {pod} is busy with {agent.busy}", "Wait for its end, or stop it."
+    if not status.ready:
+        return f"{pod}: {status.problem or 'the sidecar is not ready'}", status.hint or _READY
+    if agent.active_capture:
+        return f"the sidecar of {pod} is busy with {agent.active_capture}", "Wait for its end, or stop it."
     if wish is None:
         return "", ""
-    if poll.modes and wish.mode not in poll.modes:
-        return f"the sidecar of {pod} has no mode {wish.mode}", f"It has {', '.join(poll.modes)}."
-    if poll.max_seconds and wish.seconds > poll.max_seconds:
+    limits = status.limits
+    if limits.modes and wish.mode not in limits.modes:
+        return f"the sidecar of {pod} has no mode {wish.mode}", f"It has {', '.join(limits.modes)}."
+    if limits.max_seconds and wish.seconds > limits.max_seconds:
         return (
-            f"the sidecar of {pod} captures for at most {poll.max_seconds:g} s",
+            f"the sidecar of {pod} captures for at most {limits.max_seconds:g} s",
             "Ask for less, or raise its --capture-max-seconds.",
         )
-    if poll.max_rate and wish.rate > poll.max_rate:
+    if limits.max_rate and wish.rate > limits.max_rate:
         return (
-            f"the sidecar of {pod} samples at most {poll.max_rate} times a second",
+            f"the sidecar of {pod} samples at most {limits.max_rate} times a second",
             "Ask for less, or raise its --capture-max-rate.",
         )
     return "", ""
@@ -124,9 +127,9 @@ def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:
     agents = [
         one
         for one in agents
-        if all(matcher.accepts(one.poll.labels.get("namespace", ""), fullmatch) for matcher in reach)
+        if all(matcher.accepts(one.status.labels.get("namespace", ""), fullmatch) for matcher in reach)
     ]
-    of_service = [one for one in agents if one.poll.labels["service"] == wish.service]
+    of_service = [one for one in agents if one.status.labels["service"] == wish.service]
     meant = [one for one in of_service if is_meant(one, wish)]
     for one in meant:
         problem, hint = obstacle(one, wish)
@@ -134,13 +137,13 @@ def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:
             more = f" (and {len(meant) - 1} more)" if len(meant) > 1 else ""
             return f"no sidecar of {wish.service} could take it: {problem}{more}", hint
     if of_service:
-        pods = sorted({one.poll.labels.get("pod", "") for one in of_service} - {""})
+        pods = sorted({one.status.labels.get("pod", "") for one in of_service} - {""})
         return (
             f"none of the {len(of_service)} sidecars of {wish.service} has the labels or pods asked for",
             f"Pods that ask for work: {', '.join(pods[:10])}{' …' if len(pods) > 10 else ''}.",
         )
     if agents:
-        services = sorted({one.poll.labels["service"] for one in agents})
+        services = sorted({one.status.labels["service"] for one in agents})
         hint = f"Services that do: {', '.join(services[:10])}{' …' if len(services) > 10 else ''}."
         return f"no sidecar of {wish.service} asks this collector for work", hint + _CHECK
     return "no sidecar asks this collector for work", _CHECK.strip()
@@ -150,73 +153,59 @@ def of_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:
     """How many sidecars services have, how many could take a capture now, and what keeps one from it."""
     usual: dict[str, list[Agent]] = {}
     for agent in agents:
-        usual.setdefault(agent.poll.labels["service"], []).append(agent)
+        usual.setdefault(agent.status.labels["service"], []).append(agent)
     counted: list[dict[str, str | int]] = []
     for service, own in sorted(usual.items()):
         kept = [obstacle(one)[0] for one in own]
         why = next(filter(None, kept), "")
-        counted.append({"service": service, "sidecars": len(own), "free": kept.count(""), "problem": why})
+        counted.append(
+            {"service": service, "sidecars": len(own), "available": kept.count(""), "problem": why}
+        )
     return counted
 
 
 def tell(agents: Iterable[Agent]) -> dict[str, object]:
     """Sidecars as one process writes them for the others."""
-    return {"format": 1, "agents": [told(one) for one in agents]}
+    return {"format": FORMAT, "agents": [told(one) for one in agents]}
 
 
 def told(agent: Agent) -> dict[str, Any]:
-    """A sidecar as JSON; `seen` in Unix seconds."""
-    poll = agent.poll
+    """A sidecar as JSON; `last_seen` in Unix seconds."""
     return {
-        "agent": poll.agent,
-        "labels": dict(poll.labels),
-        "sidelight": poll.sidelight,
-        "sampler": poll.sampler,
-        "modes": list(poll.modes),
-        "max_seconds": poll.max_seconds,
-        "max_rate": poll.max_rate,
-        "ready": poll.ready,
-        "problem": poll.problem,
-        "hint": poll.hint,
-        "paused": poll.paused,
-        "processes": list(poll.processes),
-        "seen": agent.seen,
-        "busy": agent.busy,
-        "only": poll.only,
+        **agent.status.to_json(),
+        "last_seen": agent.last_seen,
+        "active_capture": agent.active_capture,
+        "dedicated_capture": agent.dedicated_capture,
     }
 
 
 def _agents(said: Mapping[str, Any]) -> list[Agent]:
     try:
+        renamed = _FORMAT_1 if said.get("format", 1) == 1 else {}
         return [
-            Agent(
-                Poll(
-                    one["agent"],
-                    Labels(one["labels"]),
-                    one["sidelight"],
-                    one["sampler"],
-                    tuple(one["modes"]),
-                    one["max_seconds"],
-                    one["max_rate"],
-                    one["ready"],
-                    one["problem"],
-                    one["hint"],
-                    one["paused"],
-                    one["processes"],
-                    0.0,
-                    (),
-                    one.get("only", ""),
-                ),
-                float(one["seen"]),
-                one["busy"],
-            )
-            for one in said["agents"]
-            if one["labels"]["service"]
+            _agent({renamed.get(name, name): value for name, value in one.items()}) for one in said["agents"]
         ]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, SidelightError):
         return []
 
 
+def _agent(raw: Mapping[str, Any]) -> Agent:
+    return Agent(
+        AgentStatus.parse(raw),
+        float(raw["last_seen"]),
+        str(raw["active_capture"]),
+        str(raw.get("dedicated_capture", "")),
+    )
+
+
+FORMAT: Final = 2
+_FORMAT_1: Final = {
+    "sidelight": "sidelight_version",
+    "seen": "last_seen",
+    "busy": "active_capture",
+    "only": "dedicated_capture",
+}
+"""Names of format 1 that are others now."""
 _READY: Final = "Its /readyz says what it needs."
 _CHECK: Final = (
     " See that the sidecar runs, that its --collector is this one, that it is not started with"

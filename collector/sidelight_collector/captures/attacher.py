@@ -130,7 +130,9 @@ class Attacher:
             return []
         if not self.on:
             raise _off()
-        free = len({(a.poll.labels.get("pod") or a.poll.agent) for a in able(self._desk.all_agents(), wish)})
+        free = len(
+            {(a.status.labels.get("pod") or a.status.agent) for a in able(self._desk.all_agents(), wish)}
+        )
         need = max(0, most_claims(wish, self._desk.rules) - free)
         if not need:
             return []

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Final
 
+from sidelight_model.capture_protocol import REPORTABLE_STATES, CaptureJob, CaptureReport, CaptureState
 from sidelight_model.selectors import Selector
 
 ID: Final = re.compile(r"c_[0-9A-HJKMNP-TV-Z]{26}")
@@ -31,26 +31,8 @@ STOP_SECONDS: Final = 5.0
 STORE_SECONDS: Final = 30.0
 """Windows that sidecars say they shipped are found within this time, or are missing."""
 
-Value = str | int | float | bool | None | Sequence["Value"] | Mapping[str, "Value"]
-"""What JSON holds."""
 
-
-class State(StrEnum):
-    """How far a capture, or the part of one sidecar, has come."""
-
-    QUEUED = "queued"
-    SCHEDULED = "scheduled"
-    SAMPLING = "sampling"
-    UPLOADING = "uploading"
-    DONE = "done"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-REPORTED: Final = (State.SAMPLING, State.UPLOADING, State.DONE, State.FAILED, State.STOPPED)
-"""What a sidecar may say of its part."""
-FINAL: Final = frozenset((State.DONE, State.READY, State.FAILED, State.STOPPED))
+FINAL: Final = frozenset((CaptureState.DONE, CaptureState.READY, CaptureState.FAILED, CaptureState.STOPPED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +49,7 @@ class Wish:
     seconds: float
     rate: int
     mode: str
-    ordered: bool
+    timeline: bool
     attach: bool = False
     container: str = ""
 
@@ -105,7 +87,7 @@ class Claim:
 class Outcome:
     """How a capture ended."""
 
-    state: State
+    state: CaptureState
     at: float
     problem: str = ""
     hint: str = ""
@@ -127,30 +109,12 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a sidecar told of its part; processes as it told them, functions with their own samples."""
-
-    capture: str
-    state: State
-    elapsed_seconds: float = 0.0
-    seconds: float = 0.0
-    samples: int = 0
-    windows: int = 0
-    recordings: int = 0
-    errors: Mapping[str, int] = field(default_factory=dict)
-    processes: Sequence[Mapping[str, Value]] = ()
-    top: Sequence[tuple[str, int]] = ()
-    problem: str = ""
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
-    """The last report of a sidecar, and when it was heard (Unix seconds)."""
+    """The last report of a sidecar, and when it came (Unix seconds)."""
 
     agent: str
-    heard: float
-    report: Report
+    last_seen: float
+    report: CaptureReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +142,7 @@ class Rules:
 class Seen:
     """How far a capture has come at a moment, with each claim's state, problem and hint."""
 
-    state: State
+    state: CaptureState
     problem: str
     hint: str
     parts: tuple[Outcome, ...]
@@ -236,7 +200,7 @@ def newer(old: Part | None, new: Part) -> bool:
         return True
     if old.report.state in FINAL:
         return False
-    steps = REPORTED.index(old.report.state), REPORTED.index(new.report.state)
+    steps = REPORTABLE_STATES.index(old.report.state), REPORTABLE_STATES.index(new.report.state)
     return steps[1] > steps[0] or (
         steps[1] == steps[0] and new.report.elapsed_seconds >= old.report.elapsed_seconds
     )
@@ -247,12 +211,12 @@ def part_seen(capture: Capture, claim: Claim, part: Part | None, rules: Rules, n
     pod = claim.labels.get("pod") or claim.agent
     if part is None:
         if capture.stop_at is not None and now > capture.stop_at + STOP_SECONDS:
-            return Outcome(State.STOPPED, capture.stop_at)
+            return Outcome(CaptureState.STOPPED, capture.stop_at)
         if claim.attached is not None:
             if now <= claim.at + rules.attach_wait_seconds:
-                return Outcome(State.SCHEDULED, claim.at)
+                return Outcome(CaptureState.SCHEDULED, claim.at)
             return Outcome(
-                State.FAILED,
+                CaptureState.FAILED,
                 claim.at,
                 f"the sidecar attached to {pod} was not heard of within {rules.attach_wait_seconds:g} s",
                 f"kubectl logs {pod} -c {claim.attached.container} -n {claim.labels.get('namespace', '')} "
@@ -261,21 +225,22 @@ def part_seen(capture: Capture, claim: Claim, part: Part | None, rules: Rules, n
             )
         if now > claim.at + rules.lost_seconds:
             return Outcome(
-                State.FAILED,
+                CaptureState.FAILED,
                 claim.at,
                 f"the sidecar of {pod} took the order and was not heard of within {rules.lost_seconds:g} s",
                 "See that the pod is there and its sidecar runs (its log, /readyz), then start again.",
             )
-        return Outcome(State.SCHEDULED, claim.at)
+        return Outcome(CaptureState.SCHEDULED, claim.at)
     report = part.report
-    if report.state not in FINAL and now > part.heard + rules.lost_seconds:
+    if report.state not in FINAL and now > part.last_seen + rules.lost_seconds:
         return Outcome(
-            State.FAILED,
-            part.heard,
-            f"the sidecar of {pod} has not been heard of for {now - part.heard:.0f} s, while {report.state}",
+            CaptureState.FAILED,
+            part.last_seen,
+            f"the sidecar of {pod} has not been heard of for {now - part.last_seen:.0f} s, "
+            f"while {report.state}",
             "The pod may have been restarted or moved: what was shipped before is kept. Start again.",
         )
-    return Outcome(report.state, part.heard, report.problem, report.hint)
+    return Outcome(report.state, part.last_seen, report.problem, report.hint)
 
 
 def seen(capture: Capture, parts: Parts, rules: Rules, now: float) -> Seen:
@@ -286,39 +251,41 @@ def seen(capture: Capture, parts: Parts, rules: Rules, now: float) -> Seen:
         return Seen(ended.state, ended.problem, ended.hint, states)
     if not states:
         if capture.stop_at is not None:
-            return Seen(State.STOPPED, "it was stopped before a sidecar took it", "", ())
+            return Seen(CaptureState.STOPPED, "it was stopped before a sidecar took it", "", ())
         if now > capture.created + rules.wait_seconds:
             problem = f"no sidecar took it within {rules.wait_seconds:g} s"
             hint = "GET /api/v1/agents tells which sidecars ask for work, and what keeps them from it."
-            return Seen(State.FAILED, problem, hint, ())
-        return Seen(State.QUEUED, "", "", ())
+            return Seen(CaptureState.FAILED, problem, hint, ())
+        return Seen(CaptureState.QUEUED, "", "", ())
     all_states = {one.state for one in states}
-    for state in (State.SAMPLING, State.UPLOADING, State.SCHEDULED):
+    for state in (CaptureState.SAMPLING, CaptureState.UPLOADING, CaptureState.SCHEDULED):
         if state in all_states:
             return Seen(state, "", "", states)
-    if all_states == {State.FAILED}:
-        return Seen(State.FAILED, states[0].problem, states[0].hint, states)
+    if all_states == {CaptureState.FAILED}:
+        return Seen(CaptureState.FAILED, states[0].problem, states[0].hint, states)
     if not any(part.report.windows for part in parts.values()):
         if capture.stop_at is not None:
-            return Seen(State.STOPPED, "it was stopped before anything was sampled", "", states)
+            return Seen(CaptureState.STOPPED, "it was stopped before anything was sampled", "", states)
         return Seen(
-            State.FAILED,
+            CaptureState.FAILED,
             "no sample was taken",
             "The processes had ended, or the sidecar watches none: look at its /readyz.",
             states,
         )
-    return Seen(State.UPLOADING, "", "", states)
+    return Seen(CaptureState.UPLOADING, "", "", states)
 
 
 def finished(capture: Capture, parts: Parts, told: Seen, now: float) -> Outcome:
     """How a capture ended whose windows can be queried."""
-    pieces = [part.problem for part in told.parts if part.state is State.FAILED and part.problem]
+    pieces = [part.problem for part in told.parts if part.state is CaptureState.FAILED and part.problem]
     problem = f"{len(pieces)} of {len(told.parts)} pods failed: {pieces[0]}" if pieces else ""
-    hints = [part.hint for part in told.parts if part.state is State.FAILED and part.hint]
+    hints = [part.hint for part in told.parts if part.state is CaptureState.FAILED and part.hint]
     if not problem and (missing := _missing(capture)):
         problem, hints = missing, ["GET /api/v1/agents tells what keeps other sidecars from it."]
-    early = capture.stop_at is not None or any(part.state is State.STOPPED for part in told.parts)
-    return Outcome(State.STOPPED if early else State.READY, now, problem, hints[0] if hints else "")
+    early = capture.stop_at is not None or any(part.state is CaptureState.STOPPED for part in told.parts)
+    return Outcome(
+        CaptureState.STOPPED if early else CaptureState.READY, now, problem, hints[0] if hints else ""
+    )
 
 
 def _missing(capture: Capture) -> str:
@@ -337,20 +304,19 @@ def shipped(parts: Parts) -> int:
     return sum(part.report.windows for part in parts.values())
 
 
-def news(old: Part, report: Report) -> bool:
+def news(old: Part, report: CaptureReport) -> bool:
     """Whether a report says more than other numbers of samples."""
     return (old.report.state, old.report.problem) != (report.state, report.problem)
 
 
-def order(capture: Capture, rules: Rules) -> Mapping[str, Value]:
+def order(capture: Capture, rules: Rules) -> CaptureJob:
     """What a sidecar is told of a capture."""
     wish = capture.wish
-    return {
-        "capture": capture.id,
-        "seconds": wish.seconds,
-        "rate": wish.rate,
-        "mode": wish.mode,
-        "pids": [],
-        "ordered": wish.ordered,
-        "max_recording_bytes": rules.max_recording_bytes,
-    }
+    return CaptureJob(
+        capture.id,
+        wish.seconds,
+        wish.rate,
+        wish.mode,
+        timeline=wish.timeline,
+        max_recording_bytes=rules.max_recording_bytes,
+    )

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
-import re
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 import orjson
 from ulid import ULID
 
-from sidelight_collector.auth.write_identity import AttachedWriter, Writer
-from sidelight_collector.captures.capture import ID, REPORTED, Report, Rules, State, Value, Wish
+from sidelight_collector.auth.write_identity import Writer
+from sidelight_collector.captures.capture import ID, Rules, Wish
 from sidelight_collector.query.select.matchers import read_selector
+from sidelight_model.capture_protocol import AGENT_PATTERN, AgentPoll, BadMessage
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.labels import LabelLimits, Labels
+from sidelight_model.labels import LabelLimits
 from sidelight_model.selectors import Op, Selector
 
 POLL_BYTES: Final = 1 << 20
 WISH_BYTES: Final = 1 << 16
 MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
-MAX_REPORTS: Final = 64
 ID_SECONDS: Final = 600.0
 """A request that brings its id may be so old, or its clock so wrong."""
-MAX_PROCESSES: Final = 64
-MAX_TOP: Final = 5
-MAX_KINDS: Final = 32
-MAX_TEXT: Final = 500
-NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NAME: Final = AGENT_PATTERN
 _FIELDS: Final = (
-    *("id", "selector", "service", "query", "pods", "seconds", "rate", "mode", "native", "ordered"),
+    *("id", "selector", "service", "query", "pods", "seconds", "rate", "mode", "native", "timeline"),
     *("attach", "container"),
 )
 
@@ -40,28 +35,6 @@ class BadBody(SidelightError):
     """What was sent is not what is asked for here."""
 
     reason = Reason.BAD_PARAMETER
-
-
-@dataclass(frozen=True, slots=True)
-class Poll:
-    """A sidecar that asks for work: who it is, what it can do and what it does."""
-
-    agent: str
-    labels: Labels
-    sidelight: str
-    sampler: str
-    modes: tuple[str, ...]
-    max_seconds: float
-    max_rate: int
-    ready: bool
-    problem: str
-    hint: str
-    paused: bool
-    processes: Sequence[Mapping[str, Value]]
-    hold_seconds: float
-    reports: tuple[Report, ...]
-    only: str = ""
-    """The one capture that it takes, where it was attached for that."""
 
 
 def read_json(text: bytes) -> Mapping[str, Any]:
@@ -96,9 +69,9 @@ def read_wish(raw: Mapping[str, Any], rules: Rules) -> Wish:
         raise _bad(f"native is true, and mode is {str(mode)[:64]!r}")
     if mode not in MODES:
         raise _bad(f"mode {str(mode)[:64]!r} is not one of {', '.join(MODES)}")
-    ordered = raw.get("ordered", True)
-    if not isinstance(ordered, bool):
-        raise _bad("ordered is not true or false")
+    timeline = raw.get("timeline", True)
+    if not isinstance(timeline, bool):
+        raise _bad("timeline is not true or false")
     attach, container = raw.get("attach", False), raw.get("container", "")
     if not isinstance(attach, bool):
         raise _bad("attach is not true or false")
@@ -108,7 +81,7 @@ def read_wish(raw: Mapping[str, Any], rules: Rules) -> Wish:
         raise _bad("container is for captures that attach a sidecar")
     pods = _pods(raw.get("pods", 1), rules.max_pods)
     selector = read_selector(query)
-    return Wish(service, query, selector, pods, seconds, int(rate), mode, ordered, attach, container)
+    return Wish(service, query, selector, pods, seconds, int(rate), mode, timeline, attach, container)
 
 
 def read_id(raw: Mapping[str, Any]) -> str:
@@ -157,100 +130,20 @@ def _pods(raw: object, most: int) -> int | str | tuple[str, ...]:
     return names
 
 
-def read_poll(raw: Mapping[str, Any], writer: Writer | None = None) -> Poll:
+def read_poll(raw: Mapping[str, Any], writer: Writer | None = None) -> AgentPoll:
     """What a sidecar says, that of a pod where one is known.
 
-    Raises BadBody, BadLabel, LimitExceeded, NotYours.
+    Raises BadMessage, BadLabel, LimitExceeded, NotYours.
     """
-    agent = raw.get("agent")
-    if not isinstance(agent, str) or not NAME.fullmatch(agent):
-        raise BadBody("agent is not a name of 1 to 64 letters, digits, '.', '_' and '-'", hint=_POLL)
-    labels = raw.get("labels")
-    if isinstance(labels, Mapping):
-        labels = {name: value for name, value in labels.items() if value}
-    reports = raw.get("reports", [])
-    if not isinstance(reports, list) or len(reports) > MAX_REPORTS:
-        raise BadBody(f"reports is not a list of at most {MAX_REPORTS}", hint=_POLL)
-    checked = Labels.check(labels, LabelLimits(nameless=writer is not None))
-    return Poll(
-        agent if writer is None else writer.agent(agent),
-        checked if writer is None else writer.bound(checked),
-        _text(raw.get("sidelight"), 64),
-        _text(raw.get("sampler"), 64),
-        tuple(_text(mode, 64) for mode in _list(raw.get("modes"), MAX_KINDS)),
-        _amount(raw.get("max_seconds")),
-        int(_amount(raw.get("max_rate"))),
-        raw.get("ready") is True,
-        _text(raw.get("problem")),
-        _text(raw.get("hint")),
-        raw.get("paused") is True,
-        _objects(raw.get("processes")),
-        _amount(raw.get("hold_seconds")),
-        tuple(_report(one) for one in reports),
-        only=writer.capture if isinstance(writer, AttachedWriter) else "",
+    poll = AgentPoll.parse(raw, LabelLimits(nameless=writer is not None))
+    if not all(ID.fullmatch(report.capture) for report in poll.reports):
+        raise BadMessage("a report names no capture", hint=_POLL)
+    if writer is None:
+        return poll
+    status = replace(
+        poll.status, agent=writer.agent(poll.status.agent), labels=writer.bound(poll.status.labels)
     )
-
-
-def _report(raw: object) -> Report:
-    if not isinstance(raw, dict) or not ID.fullmatch(str(raw.get("capture"))):
-        raise BadBody("a report names no capture", hint=_POLL)
-    state = raw.get("state")
-    if state not in REPORTED:
-        raise BadBody(f"a report's state is not one of {', '.join(REPORTED)}", hint=_POLL)
-    errors = raw.get("errors")
-    kinds = list(errors.items())[:MAX_KINDS] if isinstance(errors, dict) else []
-    top = [
-        (_text(one.get("function")), int(_amount(one.get("self_samples"))))
-        for one in _list(raw.get("top"), MAX_TOP)
-        if isinstance(one, dict)
-    ]
-    return Report(
-        raw["capture"],
-        State(state),
-        _amount(raw.get("elapsed_seconds")),
-        _amount(raw.get("seconds")),
-        int(_amount(raw.get("samples"))),
-        int(_amount(raw.get("windows"))),
-        int(_amount(raw.get("recordings"))),
-        {_text(kind, 64): int(_amount(times)) for kind, times in kinds},
-        _objects(raw.get("processes")),
-        top,
-        _text(raw.get("problem")),
-        _text(raw.get("hint")),
-    )
-
-
-def _objects(raw: object) -> list[Mapping[str, Value]]:
-    """JSON objects of scalars and short lists and objects of them; what is else is left out."""
-    found = [one for one in _list(raw, MAX_PROCESSES) if isinstance(one, dict)]
-    return [
-        {_text(name, 64): _plain(value) for name, value in list(one.items())[:MAX_KINDS]} for one in found
-    ]
-
-
-def _plain(value: object, depth: int = 1) -> Value:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, dict) and depth:
-        return {_text(name, 64): _plain(one, depth - 1) for name, one in list(value.items())[:MAX_KINDS]}
-    if isinstance(value, list) and depth:
-        return [_plain(one, depth - 1) for one in value[:MAX_KINDS]]
-    return cast("Value", value) if isinstance(value, bool | int | float | None) else None
-
-
-def _list(raw: object, most: int) -> Collection[Any]:
-    return raw[:most] if isinstance(raw, list) else []
-
-
-def _text(raw: object, most: int = MAX_TEXT) -> str:
-    return raw[:most] if isinstance(raw, str) else ""
-
-
-def _amount(raw: object) -> float:
-    """A number that is not negative and not beyond what counts; 0 for anything else."""
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw < 2**53:
-        return 0
-    return raw
+    return replace(poll, status=status)
 
 
 def _number(raw: Mapping[str, Any], name: str, default: float, most: float) -> float:

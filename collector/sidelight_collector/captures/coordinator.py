@@ -26,14 +26,13 @@ from sidelight_collector.captures.capture import (
     Outcome,
     Part,
     Parts,
-    Report,
     Rules,
     Seen,
-    State,
     Wish,
     finished,
     later,
     news,
+    order,
     room,
     seen,
     shipped,
@@ -41,8 +40,14 @@ from sidelight_collector.captures.capture import (
     taken,
 )
 from sidelight_collector.captures.capture_repository import NoCapture, Shelf, new_id, unix_now
-from sidelight_collector.captures.capture_requests import Poll
 from sidelight_collector.metrics import Metrics
+from sidelight_model.capture_protocol import (
+    AgentPoll,
+    AgentPollResponse,
+    CaptureJob,
+    CaptureReport,
+    CaptureState,
+)
 from sidelight_model.errors import SidelightError
 
 WRITE_SECONDS: Final = 1.5
@@ -57,17 +62,6 @@ T = TypeVar("T")
 
 Found = Callable[[Capture, float], Awaitable[int]]
 """How many windows of a capture a query finds that began by this moment (Unix seconds)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What a sidecar is told: captures to begin, and ids of those to end."""
-
-    begin: tuple[Capture, ...] = ()
-    stop: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.begin or self.stop)
 
 
 @dataclass(slots=True)
@@ -144,7 +138,7 @@ class Desk:
 
     async def fail(self, capture_id: str, agent: str, problem: str, hint: str) -> None:
         """Say of a sidecar that has said nothing itself why its part fails. Raises NoCapture."""
-        report = Report(capture_id, State.FAILED, problem=problem, hint=hint)
+        report = CaptureReport(capture_id, CaptureState.FAILED, problem=problem, hint=hint)
         await self._hear(agent, report)
 
     def heard(self, capture_id: str, agent: str) -> bool:
@@ -167,15 +161,18 @@ class Desk:
         if gone:
             self._polls.wake(claim.agent for claim in gone.capture.claims)
 
-    async def poll(self, poll: Poll, gone: Callable[[], bool] = lambda: False) -> Orders:
+    async def poll(
+        self, poll: AgentPoll, gone: Callable[[], bool] = lambda: False, dedicated_capture: str = ""
+    ) -> AgentPollResponse:
         """What a sidecar is to do: at once if there is something, else when there is, or after a while.
 
-        `gone` says whether it has given up waiting. Raises TooMany.
+        `gone` says whether it has given up waiting; `dedicated_capture` is the one that it was attached for.
+        Raises TooMany.
         """
-        now = self._clock()
-        agent = self._agents.saw(poll, now)
-        unknown = [one for one in [await self._hear(poll.agent, report) for report in poll.reports] if one]
-        deadline = asyncio.get_running_loop().time() + min(poll.hold_seconds, self._hold_seconds)
+        now, name = self._clock(), poll.status.agent
+        agent = self._agents.saw(poll, now, dedicated_capture)
+        unknown = [one for one in [await self._hear(name, report) for report in poll.reports] if one]
+        deadline = asyncio.get_running_loop().time() + min(poll.timeout_seconds, self._hold_seconds)
         known = {report.capture for report in poll.reports}
         for one in list(self._open.values()):
             if self._is_free(agent, one.capture) and able([agent], one.capture.wish):
@@ -186,7 +183,7 @@ class Desk:
             left = deadline - asyncio.get_running_loop().time()
             if orders or left <= 0 or self.closed:
                 return orders
-            await self._polls.wait(poll.agent, min(left, AGAIN_SECONDS) if pending else left, gone)
+            await self._polls.wait(name, min(left, AGAIN_SECONDS) if pending else left, gone)
 
     def all_agents(self) -> list[Agent]:
         """The sidecars that ask for work, here and elsewhere."""
@@ -205,7 +202,7 @@ class Desk:
     def judged(self, capture: Capture, parts: Parts) -> Seen:
         """How far a capture has come, with what is known of sidecars where none took it."""
         told = seen(capture, parts, self.rules, self._clock())
-        if told.state is State.FAILED and not capture.claims and capture.ended is None:
+        if told.state is CaptureState.FAILED and not capture.claims and capture.ended is None:
             problem, hint = why_nobody(self.all_agents(), capture.wish)
             hint = self.advice(capture.wish) or hint
             return replace(told, problem=f"{told.problem}: {problem}", hint=hint)
@@ -277,7 +274,7 @@ class Desk:
             if not free:
                 return
             random.shuffle(free)
-            claims = [Claim(one.poll.agent, dict(one.poll.labels), now) for one in free]
+            claims = [Claim(one.status.agent, dict(one.status.labels), now) for one in free]
             try:
                 capture = await asyncio.to_thread(
                     self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
@@ -326,7 +323,7 @@ class Desk:
 
     def _is_due(self, one: _Open, agent: Agent, known: set[str], now: float) -> bool:
         """Whether a sidecar has a capture that it did not tell of, and was not told of lately."""
-        name = agent.poll.agent
+        name = agent.status.agent
         return (
             name not in one.parts
             and one.capture.id not in known
@@ -337,9 +334,9 @@ class Desk:
     def _is_free(self, agent: Agent, capture: Capture) -> bool:
         """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
         now = self._clock()
-        if not room(capture, self.rules, now) or agent.seen < now - self._hold_seconds - AGENTS_SECONDS:
+        if not room(capture, self.rules, now) or agent.last_seen < now - self._hold_seconds - AGENTS_SECONDS:
             return False
-        name = agent.poll.agent
+        name = agent.status.agent
         if self._polls.is_gone(name):
             return False
         for one in self._open.values():
@@ -351,13 +348,13 @@ class Desk:
 
     def _orders(
         self, agent: Agent, known: set[str], unknown: Iterable[str], now: float
-    ) -> tuple[Orders, bool]:
+    ) -> tuple[AgentPollResponse, bool]:
         """What there is for a sidecar that told of these captures, of which some are unknown here.
 
         And whether it has been told lately of what it has not confirmed.
         """
-        name, pending = agent.poll.agent, False
-        begin: list[Capture] = []
+        name, pending = agent.status.agent, False
+        jobs: list[CaptureJob] = []
         stop = list(unknown)
         for one in self._open.values():
             capture, part = one.capture, one.parts.get(name)
@@ -365,7 +362,7 @@ class Desk:
                 continue
             if part is not None or capture.id in known:
                 # While it samples it asks about once a second.
-                sampling = part is None or part.report.state is State.SAMPLING
+                sampling = part is None or part.report.state is CaptureState.SAMPLING
                 stop += [capture.id] if sampling and capture.stop_at is not None else []
             elif not self._is_due(one, agent, known, now):
                 pending = True
@@ -373,12 +370,12 @@ class Desk:
                 # One that is to stop may have been ordered just now.
                 one.ordered[name] = now
                 if capture.stop_at is None:
-                    begin.append(capture)
+                    jobs.append(order(capture, self.rules))
                 else:
                     stop.append(capture.id)
-        return Orders(tuple(begin), tuple(dict.fromkeys(stop))), pending
+        return AgentPollResponse(tuple(jobs), tuple(dict.fromkeys(stop))), pending
 
-    async def _hear(self, agent: str, report: Report) -> str:
+    async def _hear(self, agent: str, report: CaptureReport) -> str:
         """Take a report; the id of its capture if there is no such capture, or not for this sidecar."""
         now = self._clock()
         known = self._open.get(report.capture)
@@ -393,10 +390,14 @@ class Desk:
                 capture = await asyncio.to_thread(self._shelf.capture, report.capture)
             if not any(claim.agent == agent for claim in capture.claims):
                 return "" if report.state in FINAL else report.capture
-            if capture.ended and capture.ended.state is not State.FAILED:
+            if capture.ended and capture.ended.state is not CaptureState.FAILED:
                 return "" if report.state in FINAL else report.capture
             await asyncio.to_thread(self._shelf.tell, report.capture, part)
-            if capture.ended and capture.ended.state is State.FAILED and report.state is not State.FAILED:
+            if (
+                capture.ended
+                and capture.ended.state is CaptureState.FAILED
+                and report.state is not CaptureState.FAILED
+            ):
                 # It was given up and is heard again.
                 capture = await asyncio.to_thread(
                     self._shelf.change, capture.id, lambda one: replace(one, ended=None)
@@ -414,7 +415,7 @@ class Desk:
         """Put what this process heard in the place of what it wrote before."""
         known = self._open.get(capture_id)
         for agent, part in known.parts.items() if known else ():
-            if agent not in parts or parts[agent].heard <= part.heard:
+            if agent not in parts or parts[agent].last_seen <= part.last_seen:
                 parts[agent] = part
 
     async def _settle(self) -> None:
@@ -425,7 +426,7 @@ class Desk:
                 self._fresher(capture_id, parts)
                 for agent, part in parts.items():
                     known.parts[agent] = part
-                    known.written.setdefault(agent, part.heard)
+                    known.written.setdefault(agent, part.last_seen)
                 if capture.ended is None and (outcome := await self._outcome(capture, parts)):
                     await self._end(capture_id, outcome, parts)
             except NoCapture:
@@ -447,7 +448,7 @@ class Desk:
             return None
         if not found:
             return Outcome(
-                State.FAILED,
+                CaptureState.FAILED,
                 now,
                 f"the sidecars shipped {wanted} windows, and a query finds none of them",
                 "See that they ship to a collector with the same --store, and that pods' clocks are right.",

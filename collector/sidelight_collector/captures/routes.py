@@ -14,11 +14,11 @@ from aiohttp import web
 
 from sidelight_collector.auth.authorizer import reader_of, writer_of
 from sidelight_collector.auth.read_rules import Reader
-from sidelight_collector.auth.write_identity import Writer
+from sidelight_collector.auth.write_identity import AttachedWriter, Writer
 from sidelight_collector.captures.agents import of_services
 from sidelight_collector.captures.agents import told as agent_told
 from sidelight_collector.captures.attacher import Attacher, AttachRules
-from sidelight_collector.captures.capture import Capture, Parts, Rules, Seen, Wish, order
+from sidelight_collector.captures.capture import Capture, Parts, Rules, Seen, Wish
 from sidelight_collector.captures.capture_events import Events
 from sidelight_collector.captures.capture_repository import NoCapture, Shelf
 from sidelight_collector.captures.capture_requests import (
@@ -138,11 +138,11 @@ class Captures:
 
     async def poll(self, request: web.Request) -> web.Response:
         body = await self._received(request, POLL_BYTES)
-        poll = read_poll(read_json(body), writer_of(request))
-        transport = request.transport
-        orders = await self.desk.poll(poll, lambda: transport is None or transport.is_closing())
-        begin = [order(capture, self._rules) for capture in orders.begin]
-        return web.json_response({"orders": begin, "stops": list(orders.stop)})
+        writer, transport = writer_of(request), request.transport
+        poll = read_poll(read_json(body), writer)
+        dedicated = writer.capture if isinstance(writer, AttachedWriter) else ""
+        response = await self.desk.poll(poll, lambda: transport is None or transport.is_closing(), dedicated)
+        return web.json_response(response.to_json())
 
     async def agents(self, request: web.Request) -> web.Response:
         given = once(request.query, ("service", "limit"))
@@ -150,11 +150,11 @@ class Captures:
         limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
         await self._learn()
         reader, gzip = reader_of(request), takes_gzip(request)
-        known = [one for one in self.desk.all_agents() if reader.sees(one.poll.labels)]
+        known = [one for one in self.desk.all_agents() if reader.sees(one.status.labels)]
 
         def answer() -> Reply:
-            wanted = [one for one in known if not service or one.poll.labels["service"] == service]
-            agents = [{**agent_told(one), "seen": _time(one.seen)} for one in wanted[:limit]]
+            wanted = [one for one in known if not service or one.status.labels["service"] == service]
+            agents = [{**agent_told(one), "last_seen": _time(one.last_seen)} for one in wanted[:limit]]
             told = {"agents": agents, "total": len(wanted), "services": of_services(known)}
             return json_reply(told, gzip=gzip)
 
@@ -291,13 +291,13 @@ class Captures:
             "id": capture.id,
             "service": wish.service,
             "query": wish.query,
-            "pods_asked": list(wish.pods) if isinstance(wish.pods, tuple) else wish.pods,
+            "pods_requested": list(wish.pods) if isinstance(wish.pods, tuple) else wish.pods,
             "seconds": wish.seconds,
             "rate": wish.rate,
             "mode": wish.mode,
-            "ordered": wish.ordered,
+            "timeline": wish.timeline,
             "attach": wish.attach,
-            "by": capture.by,
+            "requested_by": capture.by,
             "created": _time(capture.created),
             "expires": _time(capture.created + self._rules.retention_days * 86_400),
             "ended": _time(capture.ended.at) if capture.ended else None,
@@ -430,20 +430,20 @@ def _parts(capture: Capture, seen: Seen, parts: Parts) -> list[dict[str, Any]]:
             "state": state.state,
             "problem": state.problem,
             "hint": state.hint,
-            "attached": claim.attached.container if claim.attached else "",
+            "ephemeral_container": claim.attached.container if claim.attached else "",
         }
         if part := parts.get(claim.agent):
             report = part.report
             one |= {
-                "heard": _time(part.heard),
+                "last_seen": _time(part.last_seen),
                 "elapsed_seconds": report.elapsed_seconds,
                 "seconds": report.seconds,
                 "samples": report.samples,
                 "windows": report.windows,
                 "recordings": report.recordings,
                 "errors": dict(report.errors),
-                "processes": list(report.processes),
-                "top": [{"function": name, "self_samples": samples} for name, samples in report.top],
+                "processes": [process.to_json() for process in report.processes],
+                "top_functions": [function.to_json() for function in report.top_functions],
             }
         told.append(one)
     return told

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sidelight import __version__
+from sidelight_model.capture_protocol import MAX_PROCESSES, AgentStatus, RequestLimits, SampledProcess
+from sidelight_model.labels import Labels
 from sidelight_sidecar.captures.captures import Bounds
 from sidelight_sidecar.health import Board
 from sidelight_sidecar.overhead.pause_control import Switches
@@ -12,10 +15,9 @@ from sidelight_sidecar.samplers.sampler import COMMAND
 from sidelight_sidecar.sampling.process_watcher import Fleet
 
 _OF_SENDING = ("collector", "sending from the spool", "spool")
-_MOST_PROCESSES = 500
 
 
-class Standing:
+class AgentStatusReader:
     """Reads the sidecar's parts when it is asked; equal answers mean that nothing has changed."""
 
     def __init__(
@@ -29,32 +31,29 @@ class Standing:
         switches: Switches,
         board: Board,
     ) -> None:
-        self._constant = {
-            "agent": agent,
-            "labels": dict(labels),
-            "sidelight": __version__,
-            "sampler": "py-spy" if mode == COMMAND else "native",
-            "modes": list(modes),
-            "max_seconds": bounds.max_seconds,
-            "max_rate": bounds.max_rate,
-        }
+        self._constant = AgentStatus(
+            agent,
+            Labels(labels),
+            __version__,
+            "py-spy" if mode == COMMAND else "native",
+            RequestLimits(tuple(modes), bounds.max_seconds, bounds.max_rate),
+        )
         self._fleet = fleet
         self._switches = switches
         self._board = board
 
-    def told(self) -> dict[str, object]:
-        """As JSON. What keeps windows from being sent keeps no capture from being taken."""
+    def read(self) -> AgentStatus:
+        """How it is now. What keeps windows from being sent keeps no capture from being taken."""
         wrong = [problem for about, problem in self._board.problems.items() if about not in _OF_SENDING]
         watches = self._fleet.watches
         first = wrong[0] if wrong else None
-        return {
-            **self._constant,
-            "ready": bool(watches) and not wrong and not self._switches.paused,
-            "problem": first.message if first else "",
-            "hint": first.hint if first else "",
-            "paused": self._switches.paused,
-            "processes": [
-                {"pid": watch.key.pid, "role": watch.role, "python": watch.python}
-                for watch in watches[:_MOST_PROCESSES]
-            ],
-        }
+        return replace(
+            self._constant,
+            ready=bool(watches) and not wrong and not self._switches.paused,
+            problem=first.message if first else "",
+            hint=first.hint if first else "",
+            paused=self._switches.paused,
+            processes=tuple(
+                SampledProcess(watch.key.pid, watch.role, watch.python) for watch in watches[:MAX_PROCESSES]
+            ),
+        )

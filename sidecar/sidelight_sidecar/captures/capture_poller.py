@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
 import structlog
 
-from sidelight_sidecar.captures.remote_capture import Means, Ordered, order_id, said
+from sidelight_model.capture_protocol import AgentPoll, AgentPollResponse, AgentStatus, BadMessage
+from sidelight_sidecar.captures.remote_capture import Means, Ordered, said
 from sidelight_sidecar.shipping.collector_client import Unanswered
 from sidelight_sidecar.shipping.ingest_response import pause, seconds_of
 
@@ -28,7 +29,6 @@ _OLDER_SECONDS = 300.0
 _AWAY_SECONDS = 5.0
 _DRAIN_PAUSE_SECONDS = 0.5
 _REMEMBERED = 200
-_MOST_ORDERS = 20
 _MOST_BYTES = 1 << 20
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.captures.capture_poller"
@@ -52,13 +52,9 @@ class Told:
     """What came of a question, `wait` seconds before the next if the collector said so."""
 
     outcome: Polled
-    answer: Mapping[str, object] | None = None
+    answer: AgentPollResponse | None = None
     wait: float | None = None
     problem: str = ""
-
-
-Standing = Mapping[str, object]
-"""What a sidecar says of itself, as JSON: its labels, its sampler, whether it could take a capture now."""
 
 
 class Orders:
@@ -67,7 +63,7 @@ class Orders:
     def __init__(
         self,
         means: Means,
-        standing: Callable[[], Standing],
+        standing: Callable[[], AgentStatus],
         *,
         hold_seconds: float,
         older_seconds: float = _OLDER_SECONDS,
@@ -80,7 +76,7 @@ class Orders:
         self._wake = asyncio.Event()
         self._draining = False
         self._held: asyncio.Timeout | None = None
-        self._asked: Standing = {}
+        self._asked: AgentStatus | None = None
         self._asked_at = 0.0
         self._last = Polled.ANSWERED
         self.ready: Callable[[], Awaitable[None]] = _at_once
@@ -126,10 +122,10 @@ class Orders:
     async def _ask(self) -> Told:
         """Ask once. What is over and was told of is reported, if there is an answer."""
         hold = 0.0 if self._busy or self._draining else self._hold_seconds
-        self._asked, self._asked_at = self._standing(), self._means.clock()
+        self._asked, self._asked_at = (status := self._standing()), self._means.clock()
         reported = [one for one in self._ordered.values() if not one.reported]
         over = [one for one in reported if one.over]
-        body = written(self._asked, [one.report() for one in reported], hold)
+        body = written(AgentPoll(status, hold, tuple(one.report() for one in reported)))
         try:
             async with asyncio.timeout(None) as held:
                 self._held = held if hold else None
@@ -151,23 +147,20 @@ class Orders:
         wait = seconds_of(reply.retry_after, datetime.now(UTC))
         return Told(_outcome(reply.status), None, wait, f"status {reply.status}{said(reply.body)}")
 
-    def _obey(self, answer: Mapping[str, object], group: asyncio.TaskGroup) -> None:
-        for order in _objects(answer.get("orders"))[:_MOST_ORDERS]:
-            try:
-                capture = order_id(order)
-            except ValueError as error:
-                self._means.metrics.orders.labels("unreadable").inc()
-                _log.warning("an order of the collector cannot be read", problem=str(error))
-                continue
+    def _obey(self, answer: AgentPollResponse, group: asyncio.TaskGroup) -> None:
+        for problem in answer.problems:
+            self._means.metrics.orders.labels("unreadable").inc()
+            _log.warning("a capture job of the collector cannot be read", problem=problem)
+        for job in answer.capture_jobs:
+            capture = job.capture
             if (known := self._ordered.get(capture)) is not None:
                 # It is ordered until it was heard of: what came of it is told again.
                 known.reported = False
             elif not self._draining:
-                one = self._ordered[capture] = Ordered(order, self._means, self._wake.set)
+                one = self._ordered[capture] = Ordered(job, self._means, self._wake.set)
                 group.create_task(one.run(), name=f"capture {capture}")
-        stops = answer.get("stops")
-        for capture in stops if isinstance(stops, list) else []:
-            if isinstance(capture, str) and capture in self._ordered:
+        for capture in answer.stop_captures:
+            if capture in self._ordered:
                 self._ordered[capture].stop()
         done = [key for key, one in self._ordered.items() if one.over and one.reported]
         for key in done[: max(0, len(self._ordered) - _REMEMBERED)]:
@@ -225,23 +218,21 @@ class Orders:
             log("the collector cannot be asked for captures", problem=told.problem)
 
 
-def written(standing: Standing, reports: Sequence[Mapping[str, object]], hold_seconds: float) -> bytes:
-    """A question as it is sent: without what every process does where that would be too long."""
-    asked = {"v": 1, **standing, "hold_seconds": hold_seconds, "reports": list(reports)}
-    body = json.dumps(asked).encode()
+def written(poll: AgentPoll) -> bytes:
+    """A poll as it is sent: without what every process does where that would be too long."""
+    body = json.dumps(poll.to_json()).encode()
     if len(body) > _MOST_BYTES:
-        asked["reports"] = [{**report, "processes": []} for report in reports]
-        body = json.dumps(asked).encode()
+        short = tuple(replace(report, processes=()) for report in poll.reports)
+        body = json.dumps(replace(poll, reports=short).to_json()).encode()
     return body
 
 
-def read(body: bytes) -> Mapping[str, object] | None:
+def read(body: bytes) -> AgentPollResponse | None:
     """An answer, or None for what no collector says."""
     try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
+        return AgentPollResponse.parse(json.loads(body))
+    except (ValueError, RecursionError, BadMessage):
         return None
-    return told if isinstance(told, dict) and isinstance(told.get("orders"), list) else None
 
 
 async def _at_once() -> None:
@@ -254,7 +245,3 @@ def _outcome(status: int) -> Polled:
     if status in (401, 403):
         return Polled.UNAUTHORIZED
     return Polled.BUSY if status == 429 or status >= 500 else Polled.UNEXPECTED
-
-
-def _objects(value: object) -> list[Mapping[str, object]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

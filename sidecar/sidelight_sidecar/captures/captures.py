@@ -57,19 +57,22 @@ class Capture:
         self.timed = False
         self.done = asyncio.Event()
 
+    def elapsed_seconds(self, now: float) -> float:
+        """Since it began, until it ended."""
+        return round((now if self.ended is None else self.ended) - self.began, 3)
+
     def told(self, now: float) -> dict[str, object]:
         """Its state as JSON."""
-        elapsed = (now if self.ended is None else self.ended) - self.began
         return {
             "id": self.id,
             "state": "running" if self.ended is None else "done",
-            "elapsed_seconds": round(elapsed, 3),
+            "elapsed_seconds": self.elapsed_seconds(now),
             "seconds": self.wish.seconds,
             "rate": self.wish.rate,
             "mode": self.wish.mode,
             "samples": sum(part.samples for part in self.parts),
             "windows": sum(part.windows for part in self.parts),
-            "processes": [part.told() for part in self.parts],
+            "processes": [part.report().to_json() for part in self.parts],
         }
 
 

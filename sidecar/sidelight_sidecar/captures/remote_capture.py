@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 
 import structlog
 
+from sidelight_model.capture_protocol import MAX_PROCESSES, MAX_TEXT, CaptureJob, CaptureReport, CaptureState
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.captures import Capture, Captures, read_wish
 from sidelight_sidecar.metrics import Metrics
@@ -25,12 +24,8 @@ from sidelight_sidecar.shipping.ingest_response import pause, seconds_of
 from sidelight_sidecar.shipping.spool import Spool
 from sidelight_sidecar.windows.timeline_recording import About, Document, document
 
-_WISH = ("seconds", "rate", "mode", "pids")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LOOK_SECONDS = 0.25
 _RETRIED = (401, 403, 408, 425, 429)
-_MOST_PROCESSES = 200
-_MOST_SAID = 500
 _NOT_TIMED = (
     "its samples are not kept in time order: the py-spy command, which sampled here, does not tell when each "
     "was taken"
@@ -42,16 +37,6 @@ _BESIDE = (
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.captures.remote_capture"
 )
-
-
-class State(StrEnum):
-    """How far an ordered capture is."""
-
-    SAMPLING = "sampling"
-    UPLOADING = "uploading"
-    DONE = "done"
-    STOPPED = "stopped"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +64,11 @@ class Means:
 class Ordered:
     """One order and what came of it; `told` is called whenever its state changes."""
 
-    def __init__(self, order: Mapping[str, object], means: Means, told: Callable[[], None]) -> None:
-        self.id = order_id(order)
-        self.state = State.SAMPLING
+    def __init__(self, job: CaptureJob, means: Means, told: Callable[[], None]) -> None:
+        self.id = job.capture
+        self.state = CaptureState.SAMPLING
         self.reported = False
-        self._order = order
+        self._job = job
         self._means = means
         self._told = told
         self._capture: Capture | None = None
@@ -94,12 +79,12 @@ class Ordered:
 
     @property
     def over(self) -> bool:
-        return self.state in (State.DONE, State.STOPPED, State.FAILED)
+        return self.state in (CaptureState.DONE, CaptureState.STOPPED, CaptureState.FAILED)
 
     def stop(self) -> None:
         """End it now and keep what was sampled; again, or when it is over: nothing."""
         self._stop = True
-        if self._capture is not None and self.state is State.SAMPLING:
+        if self._capture is not None and self.state is CaptureState.SAMPLING:
             self._means.captures.stop(self._capture)
 
     def hurry(self) -> None:
@@ -114,34 +99,44 @@ class Ordered:
             self._problems, self._hint = [error.message], error.hint
             if self._means.attached and error.reason is Reason.NOTHING_TO_WATCH:
                 self._hint = _BESIDE
-            self._end(State.FAILED)
+            self._end(CaptureState.FAILED)
         except Exception:  # noqa: BLE001 - the root of one capture
             self._means.metrics.loop_errors.labels("capture").inc()
             _log.exception("an unexpected error in a capture", capture=self.id)
             self._problems, self._hint = ["an unexpected error"], "See the sidecar's log."
-            self._end(State.FAILED)
+            self._end(CaptureState.FAILED)
         finally:
             for part in self._parts:
                 if part.recording is not None:
                     self._means.metrics.recording_dropped.inc(part.recording.dropped)
                     part.recording.close()
 
-    def report(self) -> dict[str, object]:
+    def report(self) -> CaptureReport:
         """How it goes, for the collector."""
         capture = self._capture
-        problem = "; ".join(self._problems)[:_MOST_SAID]
-        told: dict[str, object] = {"capture": self.id, "state": self.state, "recordings": self._recordings}
-        told |= {"problem": problem, "hint": self._hint[:_MOST_SAID]}
+        report = CaptureReport(
+            self.id,
+            self.state,
+            recordings=self._recordings,
+            problem="; ".join(self._problems)[:MAX_TEXT],
+            hint=self._hint[:MAX_TEXT],
+        )
         if capture is None:
-            return told
-        told |= capture.told(self._means.captures.clock())
-        del told["id"]
+            return report
         errors: dict[str, int] = {}
         for part in capture.parts:
             for kind, times in part.errors.items():
                 errors[kind] = errors.get(kind, 0) + times
-        told |= {"state": self.state, "errors": errors, "top": top(capture.parts)}
-        return told | {"processes": [part.told() for part in capture.parts[:_MOST_PROCESSES]]}
+        return replace(
+            report,
+            elapsed_seconds=capture.elapsed_seconds(self._means.captures.clock()),
+            seconds=capture.wish.seconds,
+            samples=sum(part.samples for part in capture.parts),
+            windows=sum(part.windows for part in capture.parts),
+            errors=errors,
+            processes=tuple(part.report() for part in capture.parts[:MAX_PROCESSES]),
+            top_functions=top(capture.parts),
+        )
 
     @property
     def _parts(self) -> Sequence[Part]:
@@ -149,15 +144,14 @@ class Ordered:
 
     async def _run(self) -> None:
         means = self._means
-        asked = {name: self._order[name] for name in _WISH if name in self._order}
-        wish = read_wish(asked, means.captures.bounds)
-        recorded = self._order.get("ordered") is True
+        wish = read_wish(self._job.request, means.captures.bounds)
+        recorded = self._job.timeline
         capture = self._capture = await means.captures.start(wish, self.id, recorded=recorded)
         _log.info("an ordered capture begins", capture=self.id, seconds=wish.seconds)
         if self._stop:
             means.captures.stop(capture)
         await capture.done.wait()
-        self._state(State.UPLOADING)
+        self._state(CaptureState.UPLOADING)
         until = means.spool.newest
         self._sum_up(capture)
         if recorded and not capture.timed:
@@ -166,9 +160,9 @@ class Ordered:
             await self._send(part)
         await self._shipped(until)
         if not any(part.windows for part in capture.parts) and not capture.stopped:
-            self._end(State.FAILED)
+            self._end(CaptureState.FAILED)
         else:
-            self._end(State.STOPPED if capture.stopped else State.DONE)
+            self._end(CaptureState.STOPPED if capture.stopped else CaptureState.DONE)
 
     async def _shipped(self, until: str) -> None:
         """Wait until no window that is as old as this one waits in the spool."""
@@ -194,8 +188,7 @@ class Ordered:
         recording, means = part.recording, self._means
         if recording is None or not (recording.samples or recording.dropped):
             return
-        asked = self._order.get("max_recording_bytes")
-        most = asked if isinstance(asked, int) and asked > 0 else means.max_recording_bytes
+        most = self._job.max_recording_bytes or means.max_recording_bytes
         about = About(self.id, means.agent, {**means.labels, "process": part.role}, part.pid)
         written = await asyncio.to_thread(
             document,
@@ -242,24 +235,16 @@ class Ordered:
                 return problem
             await asyncio.sleep(rest)
 
-    def _state(self, state: State) -> None:
+    def _state(self, state: CaptureState) -> None:
         self.state = state
         self._told()
 
-    def _end(self, state: State) -> None:
+    def _end(self, state: CaptureState) -> None:
         outcome = "refused" if self._capture is None else state.value
         self._means.metrics.orders.labels(outcome).inc()
-        log = _log.warning if state is State.FAILED else _log.info
+        log = _log.warning if state is CaptureState.FAILED else _log.info
         log("an ordered capture ends", capture=self.id, state=state, problems=self._problems)
         self._state(state)
-
-
-def order_id(order: Mapping[str, object]) -> str:
-    """The id of an order; raises ValueError for what cannot be one."""
-    found = order.get("capture")
-    if not isinstance(found, str) or not _ID.fullmatch(found):
-        raise ValueError(f"{str(found)[:80]!r} is not the id of a capture")
-    return found
 
 
 def said(body: bytes) -> str:
@@ -267,6 +252,6 @@ def said(body: bytes) -> str:
     try:
         text = str(json.loads(body)["message"])
     except (ValueError, RecursionError, TypeError, KeyError):
-        text = body[:_MOST_SAID].decode(errors="replace")
-    text = " ".join(text.split())[:_MOST_SAID]
+        text = body[:MAX_TEXT].decode(errors="replace")
+    text = " ".join(text.split())[:MAX_TEXT]
     return f": {text}" if text else ""

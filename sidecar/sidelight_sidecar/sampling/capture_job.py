@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from sidelight_model.capture_protocol import MAX_TOP_FUNCTIONS, ProcessReport, TopFunction
 from sidelight_model.frames import unescape, without_line
 from sidelight_sidecar.samplers.sampler import Sampled, Sampler
 from sidelight_sidecar.windows.timeline_recording import Recording
@@ -82,22 +83,29 @@ class Part:
             self.selfs = Counter(dict(self.selfs.most_common(_LEFT_FUNCTIONS)))
             self.changed()
 
-    def told(self) -> dict[str, object]:
-        """As JSON."""
-        told: dict[str, object] = {"pid": self.pid, "samples": self.samples, "windows": self.windows}
-        told |= {"errors": dict(self.errors), "finished": self.finished, "rate": self.rate_hz}
-        told |= {"reduced": list(self.reduced), "preroll_windows": self.preroll_windows}
-        told["covered_since"] = None if self.covered_since_ns is None else _iso(self.covered_since_ns)
-        return told | ({"problem": self.problem} if self.problem else {})
+    def report(self) -> ProcessReport:
+        """How it goes, for who asked for the capture."""
+        return ProcessReport(
+            self.pid,
+            self.samples,
+            self.windows,
+            dict(self.errors),
+            self.finished,
+            self.rate_hz,
+            self.reduced,
+            self.preroll_windows,
+            None if self.covered_since_ns is None else _iso(self.covered_since_ns),
+            self.problem or "",
+        )
 
 
-def top(parts: Sequence[Part], most: int = 5) -> list[dict[str, object]]:
-    """The functions that ran most, as JSON: samples at the top of a stack, idle ones left out."""
+def top(parts: Sequence[Part], most: int = MAX_TOP_FUNCTIONS) -> tuple[TopFunction, ...]:
+    """The functions that ran most: samples at the top of a stack, idle ones left out."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part.selfs)
     first = sorted(total.items(), key=lambda one: (-one[1], one[0]))[:most]
-    return [{"function": unescape(name)[:_MOST_NAME], "self_samples": samples} for name, samples in first]
+    return tuple(TopFunction(unescape(name)[:_MOST_NAME], samples) for name, samples in first)
 
 
 def _iso(unix_ns: int) -> str:

@@ -11,25 +11,25 @@ export interface CapturePart {
   readonly problem: string;
   readonly hint: string;
   /** The ephemeral container that was attached for it; absent from older collectors. */
-  readonly attached?: string;
+  readonly ephemeral_container?: string;
   readonly elapsed_seconds?: number;
   readonly samples?: number;
   readonly recordings?: number;
   readonly errors?: Readonly<Record<string, number>>;
-  readonly top?: readonly { readonly function: string; readonly self_samples: number }[];
+  readonly top_functions?: readonly { readonly function: string; readonly self_samples: number }[];
 }
 
 export interface CaptureAnswer {
   readonly id: string;
   readonly service: string;
   readonly query: string;
-  readonly pods_asked: number | "all" | readonly string[];
+  readonly pods_requested: number | "all" | readonly string[];
   readonly seconds: number;
   readonly rate: number;
   readonly mode: string;
-  readonly ordered: boolean;
+  readonly timeline: boolean;
   readonly created: string;
-  readonly by: string;
+  readonly requested_by: string;
   readonly expires: string;
   readonly ended: string | null;
   readonly state: CaptureState;
@@ -52,15 +52,15 @@ export interface Agent {
   readonly problem: string;
   readonly hint: string;
   readonly paused: boolean;
-  readonly busy: string;
-  readonly seen: string;
+  readonly active_capture: string;
+  readonly last_seen: string;
 }
 
 export interface AgentsAnswer {
   readonly agents: readonly Agent[];
   readonly total: number;
   /** Of all services: how many sidecars, how many could take a capture now, and what keeps one of the others from it. */
-  readonly services: readonly { readonly service: string; readonly sidecars: number; readonly free: number; readonly problem: string }[];
+  readonly services: readonly { readonly service: string; readonly sidecars: number; readonly available: number; readonly problem: string }[];
 }
 
 export interface Recording {

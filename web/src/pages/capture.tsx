@@ -45,7 +45,7 @@ function Going({ capture, path, again }: { capture: CaptureAnswer; path: string;
             <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {plural(capture.samples, "sample")}</span>
           </div>
         )}
-        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(epoch(capture.created))}{capture.by && ` by ${capture.by}`} · expires {zoned(epoch(capture.expires))}</p>}
+        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(epoch(capture.created))}{capture.requested_by && ` by ${capture.requested_by}`} · expires {zoned(epoch(capture.expires))}</p>}
         <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
         {capture.problem !== "" && (
           <Said message={capture.problem} hint={capture.hint} mild={capture.state !== "failed"}>
@@ -60,7 +60,7 @@ function Going({ capture, path, again }: { capture: CaptureAnswer; path: string;
         )}
         <Doing capture={capture} path={path} again={again} />
       </section>
-      {over && capture.ordered && kept && <InOrder path={path} />}
+      {over && capture.timeline && kept && <InOrder path={path} />}
       {parts.length > 0 && <Parts parts={parts} over={over} />}
     </>
   );
@@ -160,7 +160,7 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
                   <td>{part.state === "failed" ? "⚠ failed" : part.state}</td>
                   <td class="number">{count(part.samples ?? 0)}</td>
                   <td>{Object.entries(part.errors ?? {}).map(([kind, times]) => `${count(times)} ${kind}`).join(", ") || "none"}</td>
-                  <td>{part.attached && <span class="quiet">attached as {part.attached} </span>}{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
+                  <td>{part.ephemeral_container && <span class="quiet">attached as {part.ephemeral_container} </span>}{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
                 </tr>
               ))}
         </Table>

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { epoch } from "../api/answers.ts";
 import { apiUrl, type Failure } from "../api/ask.ts";
 import { send, usePolled, type Agent, type AgentsAnswer, type CaptureAnswer } from "../api/captures.ts";
-import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type Wish } from "../captures.ts";
+import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type CaptureRequest } from "../captures.ts";
 import { change, place, PREFIX, visit } from "../location.ts";
 import { count, plural } from "../numbers.ts";
 import { Link, Show } from "../parts/basics.tsx";
@@ -46,10 +46,10 @@ function Start({ services }: { services: AgentsAnswer["services"] }) {
   const here = place.value;
   // Sidecars have no labels that only windows have.
   const query = ["capture", "process", "thread"].reduce(without, here.query);
-  const [wish, set] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, ordered: true, attach: false });
+  const [wish, set] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, timeline: true, attach: false });
   const [failure, fail] = useState<Failure | null>(null);
   const [busy, work] = useState(false);
-  const whole: Wish = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods), attach: wish.attach || undefined };
+  const whole: CaptureRequest = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods), attach: wish.attach || undefined };
   const collector = window.location.origin + PREFIX.slice(0, -1);
   const start = async (event: Event) => {
     event.preventDefault();
@@ -88,7 +88,7 @@ function Start({ services }: { services: AgentsAnswer["services"] }) {
         <label>Only sidecars with
           <input class="matchers" value={wish.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => set({ ...wish, query: event.currentTarget.value })} />
         </label>
-        <label class="check"><input type="checkbox" checked={wish.ordered} onChange={(event) => set({ ...wish, ordered: event.currentTarget.checked })} /> in the order of time too</label>
+        <label class="check"><input type="checkbox" checked={wish.timeline} onChange={(event) => set({ ...wish, timeline: event.currentTarget.checked })} /> in the order of time too</label>
         <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={wish.attach} onChange={(event) => set({ ...wish, attach: event.currentTarget.checked })} /> attach to pods without a sidecar</label>
       </div>
       <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>
@@ -110,8 +110,8 @@ function Ready({ services, service }: { services: AgentsAnswer["services"]; serv
   return (
     <p role="status">
       {!own ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures now: this one would wait for it.</>
-        : own.free === 0 ? `⚠ No sidecar of it can take a capture now: ${own.problem}.`
-          : `✓ ${plural(own.free, "sidecar")} of it can take a capture now${own.free < own.sidecars ? ` (of ${own.sidecars})` : ""}.`}
+        : own.available === 0 ? `⚠ No sidecar of it can take a capture now: ${own.problem}.`
+          : `✓ ${plural(own.available, "sidecar")} of it can take a capture now${own.available < own.sidecars ? ` (of ${own.sidecars})` : ""}.`}
     </p>
   );
 }
@@ -131,7 +131,7 @@ function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
             <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
             <td><bdi>{agent.labels.version}</bdi></td>
             <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)} <span class="quiet">{agent.hint}</span></>}</td>
-            <td class="line">{ago(epoch(agent.seen), now)}</td>
+            <td class="line">{ago(epoch(agent.last_seen), now)}</td>
           </tr>
         ))}
       </Table>
