@@ -214,7 +214,7 @@ class Metrics:
         self.deploy_looks = self._counter(
             "sidelight_deploy_looks", "Comparisons of deploys, by what they found.", ("state",)
         )
-        for state in ("fine", "regressed", "unclear", "incomparable"):
+        for state in ("pass", "regressed", "inconclusive", "not_comparable"):
             self.deploy_looks.labels(state)
         self.deploy_looks_postponed = self._counter(
             "sidelight_deploy_looks_postponed", "Times that comparisons were due and had to wait for others."

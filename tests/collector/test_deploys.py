@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import orjson
 import pytest
@@ -33,6 +34,8 @@ from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_model.selectors import Selector
 from tests.collector.deploying import DAY, HOUR, MINUTE, START, Asked, Looker, World, states
 from tests.collector.test_api_caching import compact
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 
 def test_a_new_version_is_a_deploy_and_what_was_there_before_is_none() -> None:
@@ -131,7 +134,7 @@ def test_of_two_collectors_one_looks_and_the_other_takes_over() -> None:
     world.ships("3", 30 * MINUTE, 3 * HOUR, step=300)
     other.until(40 * MINUTE)
     assert other.value("sidelight_deploys_watched") == 1
-    assert states(world.deploys()) == {"2": "over", "3": "watching"}
+    assert states(world.deploys()) == {"2": "finished", "3": "watching"}
     other.ends()
     assert list(world.store.list(lease.ROOT)) == []
 
@@ -152,7 +155,7 @@ def test_two_that_look_in_the_same_moment_find_a_deploy_once(store: ObjectStore)
         world.at += 5 * MINUTE
         for looker in lookers:
             looker.watch.tick()
-    assert states(world.deploys()) == {"2": "over", "3": "watching"}
+    assert states(world.deploys()) == {"2": "finished", "3": "watching"}
     for looker in lookers:
         looker.ends()
 
@@ -166,8 +169,8 @@ def test_the_next_version_ends_the_deploy_of_the_one_before() -> None:
     looker.until(50 * MINUTE)
     newest, older = world.deploys()
     assert (newest.version, newest.previous, newest.state) == ("3", "2", State.WATCHING)
-    assert older.over is not None
-    assert (older.state, older.over.why, older.over.by) == (State.OVER, Why.REPLACED, "3")
+    assert older.finished is not None
+    assert (older.state, older.finished.reason, older.finished.successor) == (State.OVER, Why.REPLACED, "3")
     assert older.due is None
     looker.ends()
 
@@ -181,9 +184,9 @@ def test_a_version_that_is_gone_while_its_service_is_not_was_rolled_back() -> No
     looker.until(50 * MINUTE)
     assert world.only().state is State.WATCHING
     looker.until(HOUR)
-    over = world.only().over
+    over = world.only().finished
     assert over is not None
-    assert (over.why, over.by, over.at) == (Why.ROLLED_BACK, "1", START + 40 * MINUTE)
+    assert (over.reason, over.successor, over.at) == (Why.ROLLED_BACK, "1", START + 40 * MINUTE)
     looker.until(90 * MINUTE)
     assert world.only().previous == "1"  # and that it came back is no deploy
     looker.ends()
@@ -195,7 +198,7 @@ def test_a_service_that_is_gone_as_a_whole_was_not_rolled_back() -> None:
     world.ships("2", 20 * MINUTE, 40 * MINUTE)
     looker = Looker(world)
     looker.until(2 * HOUR)
-    assert world.only().over is None
+    assert world.only().finished is None
     looker.ends()
 
 
@@ -394,7 +397,24 @@ def test_the_pace_allows_so_many_looks_a_minute_and_so_much_of_a_core() -> None:
 def test_a_deploy_reads_as_it_was_written() -> None:
     one = Deployed(START).one
     assert deploy_codec.decode("key", deploy_codec.encode(one)) == one
-    assert {field.name for field in dataclasses.fields(one)} >= {"id", "state", "looks"}
+    assert {field.name for field in dataclasses.fields(one)} >= {"id", "state", "analyses"}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_golden_deploys_are_read_by_every_later_version(version: int) -> None:
+    one = deploy_codec.decode("golden", (GOLDEN / f"deploy-{version}.json").read_bytes())
+    assert (one.state, one.conclusion) == (State.OVER, "pass")
+    modes = [(each.index, each.state, each.comparison_mode) for each in one.analyses]
+    assert modes == [
+        (1, State.UNCLEAR, "none"),
+        (2, State.REGRESSED, "previous_period"),
+        (3, State.FINE, "same_hours"),
+        (4, State.INCOMPARABLE, "canary"),
+    ]
+    assert one.finished == Over(1_795_260_600.0, Why.ROLLED_BACK, "1")
+    assert one.resolved is not None
+    assert (one.resolved.user, one.deliveries[0].attempts) == ("olga", 1)
+    assert deploy_codec.encode(one) == (GOLDEN / "deploy-2.json").read_bytes().strip()
 
 
 RULES = Rules()
@@ -429,14 +449,14 @@ def test_each_arrival_is_compared_with_the_version_that_ran_before_it() -> None:
     looker.until(80 * MINUTE)
     assert arrivals(world) == BACK_AND_FORTH[1:]
     back, before = world.deploys()
-    assert (before.id, before.over) == (first.id, Over(START + 60 * MINUTE, Why.ROLLED_BACK, "1"))
+    assert (before.id, before.finished) == (first.id, Over(START + 60 * MINUTE, Why.ROLLED_BACK, "1"))
     assert (back.state, back.due) == (State.WATCHING, START + 72 * MINUTE)
     assert back.previous_seen.first == START + 20 * MINUTE
     looker.until(2 * HOUR)
     assert arrivals(world) == BACK_AND_FORTH
     again, back, _ = world.deploys()
-    assert back.over == Over(START + 100 * MINUTE, Why.ROLLED_BACK, "2")
-    assert (again.state, again.over) == (State.WATCHING, None)
+    assert back.finished == Over(START + 100 * MINUTE, Why.ROLLED_BACK, "2")
+    assert (again.state, again.finished) == (State.WATCHING, None)
     assert again.id != first.id
     assert looker.value("sidelight_deploys_found_total") == 3
     looker.ends()
@@ -455,7 +475,7 @@ def test_who_was_away_finds_the_same_arrivals_under_the_same_ids() -> None:
     second.until(4 * HOUR + 5 * MINUTE)
     assert arrivals(missed) == BACK_AND_FORTH
     assert [one.id for one in missed.deploys()] == [one.id for one in watched.deploys()]
-    assert [one.over for one in missed.deploys()] == [one.over for one in watched.deploys()]
+    assert [one.finished for one in missed.deploys()] == [one.finished for one in watched.deploys()]
     second.ends()
 
 
@@ -486,7 +506,7 @@ def test_a_version_is_gone_once_its_service_was_seen_without_it_for_so_long(
     looker = Looker(world)
     looker.until(90 * MINUTE)
     assert [version for version, *_ in arrivals(world)] == ["2"] * deploys
-    assert [one.over is not None for one in world.deploys()] == [False, True][:deploys]
+    assert [one.finished is not None for one in world.deploys()] == [False, True][:deploys]
     looker.ends()
 
 
@@ -513,7 +533,7 @@ def test_after_a_night_of_nobody_none_has_come_back(first: str) -> None:
     looker.until(10 * HOUR, step=20 * MINUTE)
     looker.until(12 * HOUR, step=2 * MINUTE)
     assert arrivals(world) == [("2", "1", 20)]
-    assert world.only().over is None
+    assert world.only().finished is None
     looker.ends()
 
 
@@ -541,8 +561,8 @@ def test_one_that_comes_back_beside_a_newer_one_does_not_end_its_deploy() -> Non
     looker.until(90 * MINUTE)
     stands = {one.version: one for one in world.deploys()}
     assert stands["1"].previous == "3"
-    assert stands["1"].over == Over(START + 45 * MINUTE, Why.ROLLED_BACK, "3")
-    assert (stands["3"].state, stands["3"].over) == (State.WATCHING, None)
+    assert stands["1"].finished == Over(START + 45 * MINUTE, Why.ROLLED_BACK, "3")
+    assert (stands["3"].state, stands["3"].finished) == (State.WATCHING, None)
     looker.ends()
 
 

@@ -77,7 +77,7 @@ class Place:
         """One more look."""
 
         def change(one: Deploy) -> Deploy:
-            return looked(one, look(len(one.looks) + 1, self.at, state), None, RULES)
+            return looked(one, look(len(one.analyses) + 1, self.at, state), None, RULES)
 
         self.shelf.change(self.id, change)
 
@@ -158,20 +158,20 @@ def test_a_webhook_is_told_once_that_it_regressed_and_once_that_it_is_over(
     assert first["deploy"]["conditions"][0]["condition"] == "cpu>+5%"
     assert first["links"]["view"].startswith("https://sidelight.example/p/s/shop/compare?")
     assert first["links"]["api"] == f"https://sidelight.example/p/api/v1/deploys/{place.id}"
-    assert (last["reason"], last["delivery"]) == ("rolled_back", f"{place.id}-2")
+    assert (last["reason"], last["delivery_id"]) == ("rolled_back", f"{place.id}-2")
     assert [one.outcome for one in place.deploy.deliveries] == ["sent"]
     assert place.counted(WEBHOOK, "sent") == 2
     assert not place.deploy.is_active
 
 
-@pytest.mark.parametrize("how", ["fine", "resolved"])
+@pytest.mark.parametrize("how", ["pass", "resolved"])
 def test_a_regression_that_is_over_is_told_and_one_that_comes_again_too(
     place: Place, hook: Webhook, how: str
 ) -> None:
     to = place.receivers(webhook=Address(hook.url))
     place.judged(State.REGRESSED)
     place.told(to)
-    if how == "fine":
+    if how == "pass":
         place.judged(State.FINE)
     else:
         place.shelf.change(place.id, lambda one: resolved(one, place.at, "olga"))
@@ -180,7 +180,7 @@ def test_a_regression_that_is_over_is_told_and_one_that_comes_again_too(
     place.judged(State.REGRESSED)
     place.told(to)
     # Whoever resolved it has said all there is to say.
-    assert hook.events == ["regressed", "resolved"] + (["regressed"] if how == "fine" else [])
+    assert hook.events == ["regressed", "resolved"] + (["regressed"] if how == "pass" else [])
 
 
 def test_a_look_that_cannot_tell_resolves_nothing(place: Place, hook: Webhook) -> None:
@@ -202,7 +202,7 @@ def test_what_a_webhook_gets_is_signed(place: Place, hook: Webhook) -> None:
     assert float(stamp.removeprefix("t=")) == place.at
     assert sent.headers["Content-Type"] == "application/json"
     assert sent.headers["Sidelight-Event"] == "regressed"
-    assert sent.headers["Sidelight-Delivery"] == sent.json["delivery"] == f"{place.id}-1"
+    assert sent.headers["Sidelight-Delivery"] == sent.json["delivery_id"] == f"{place.id}-1"
 
 
 def test_an_unreachable_receiver_is_tried_less_often_and_then_given_up(place: Place) -> None:
@@ -211,7 +211,7 @@ def test_an_unreachable_receiver_is_tried_less_often_and_then_given_up(place: Pl
         place.judged(State.REGRESSED)
         begin, tries, before = place.at, [], 0
         while place.at < begin + 7200:
-            now = sum(one.tries for one in place.told(to).deliveries)
+            now = sum(one.attempts for one in place.told(to).deliveries)
             if now > before:
                 tries.append(place.at - begin)
             before = now
@@ -240,7 +240,7 @@ def test_a_receiver_that_comes_back_is_told_what_it_missed(place: Place) -> None
         # Another process goes on where the first ended.
         place.told(place.receivers(webhook=Address(hook.url)))
         assert hook.events == ["regressed"]
-        assert (place.deploy.deliveries[0].tries, place.deploy.deliveries[0].problem) == (2, "")
+        assert (place.deploy.deliveries[0].attempts, place.deploy.deliveries[0].problem) == (2, "")
 
 
 def test_what_nobody_heard_of_need_not_be_resolved(place: Place, hook: Webhook) -> None:
@@ -308,7 +308,7 @@ def test_one_that_died_while_it_told_is_made_up_for_with_the_same_id(place: Plac
     assert hook.got == []
     place.at += 11
     place.told(to)
-    assert [one.json["delivery"] for one in hook.got] == [f"{place.id}-1"]
+    assert [one.json["delivery_id"] for one in hook.got] == [f"{place.id}-1"]
 
 
 def of(manager: Alertmanager, place: Place) -> list[dict[str, Any]]:
@@ -546,4 +546,4 @@ def test_of_several_collectors_each_thing_is_told_once_though_one_is_killed(
         300.0,
     )
     assert hook.events == ["regressed", "resolved"]
-    assert len(asked(others[0], "deploys")["deploys"][0]["looks"]) == 1
+    assert len(asked(others[0], "deploys")["deploys"][0]["analyses"]) == 1

@@ -41,7 +41,7 @@ LOOK = Look(
     START + 720,
     600.0,
     State.REGRESSED,
-    "before",
+    "previous_period",
     Range(START - 540, START),
     Range(START + 60, START + 600),
     "Version 2 takes more.",
@@ -57,7 +57,9 @@ def deploy(service: str = "shop", version: str = "2", namespace: str = "ns", at:
 
 def regressed(**of: Any) -> Deploy:
     told = Delivery("webhook", "regressed", 1, START, START, "sent", 1, START)
-    one = replace(deploy(**of), state=State.REGRESSED, judged="regressed", looks=(LOOK,), verdict={"a": 1})
+    one = replace(
+        deploy(**of), state=State.REGRESSED, conclusion="regressed", analyses=(LOOK,), verdict={"a": 1}
+    )
     return replace(one, deliveries=(told,), regressed_at=START + 720)
 
 
@@ -85,7 +87,7 @@ async def test_deploys_are_listed_the_newest_first_by_what_is_asked_for(serving:
     store = kept(
         deploy(version="a", at=START - 2 * DAY),
         regressed(version="c"),
-        replace(deploy(version="b", at=START - DAY, namespace="other"), state=State.OVER, over=ended),
+        replace(deploy(version="b", at=START - DAY, namespace="other"), state=State.OVER, finished=ended),
         deploy(version="d", service="cart", at=START + DAY),
     )
     async with serving(store) as collector:
@@ -152,7 +154,7 @@ async def test_an_alert_is_resolved_once_and_by_name(serving: Serve) -> None:
         assert (elsewhere.status, elsewhere.reason) == (403, "forbidden")
         first = await collector.ask("POST", path, None, token)
         check(first.json, schema(f"{PATH}/{{id}}/resolve", "post"))
-        assert first.json["resolved"]["by"] == "olga"
+        assert first.json["resolved"]["user"] == "olga"
         assert (first.json["state"], first.json["firing"]) == ("regressed", False)
         again = await collector.ask("POST", path, None, token)
         assert again.json["resolved"] == first.json["resolved"]
@@ -211,15 +213,19 @@ async def test_a_collector_that_runs_finds_compares_tells_and_lists(serving: Ser
                 await asyncio.sleep(0.1)
             while not (one := await listed())["alerts"] or one["alerts"][0]["outcome"] != "sent":
                 await asyncio.sleep(0.1)
-        assert (one["version"], one["previous"], one["looks"][0]["way"]) == ("2", "1", "canary")
+        assert (one["version"], one["previous"], one["analyses"][0]["comparison_mode"]) == (
+            "2",
+            "1",
+            "canary",
+        )
         assert hook.got[0].json["links"]["view"] == "https://sidelight.example" + one["links"]["view"]
         # The link asks the same question: the same answer, and the same number of looks is counted.
         path = one["links"]["verdict"]
         again = await collector.ask("GET", path)
         assert again.status == 200, again.body
         assert again.json["type"] == "cpu"
-        assert again.json["verdict"]["rate"] == one["looks"][0]["rate"]
-        assert again.json["verdict"]["conditions"] == one["looks"][0]["conditions"]
+        assert again.json["verdict"]["rate"] == one["analyses"][0]["rate"]
+        assert again.json["verdict"]["conditions"] == one["analyses"][0]["conditions"]
         assert await collector.metric('sidelight_deploy_looks_total{state="regressed"}') == 1
         resolved = await collector.ask("POST", one["links"]["resolve"])
         assert resolved.json["firing"] is False

@@ -72,9 +72,14 @@ def test_a_deploy_is_compared_at_doubling_ages_and_comparisons_are_numbered() ->
     looker.until(3 * HOUR, step=2 * MINUTE)
     assert judge.asked == [("2", 10, 1), ("2", 20, 2), ("2", 40, 3), ("2", 80, 4)]
     deploy = world.only()
-    assert [(one.k, one.seconds / MINUTE) for one in deploy.looks] == [(1, 10), (2, 20), (3, 40), (4, 80)]
+    assert [(one.index, one.seconds / MINUTE) for one in deploy.analyses] == [
+        (1, 10),
+        (2, 20),
+        (3, 40),
+        (4, 80),
+    ]
     assert (deploy.state, deploy.due, deploy.verdict) == (State.FINE, None, {"k": 4})
-    assert looker.value("sidelight_deploy_looks_total", state="fine") == 4
+    assert looker.value("sidelight_deploy_looks_total", state="pass") == 4
     assert looker.value("sidelight_deploys_watched") == 0
     looker.ends()
 
@@ -147,8 +152,8 @@ def test_two_collectors_at_once_make_each_look_once(store: ObjectStore) -> None:
         world.at += 5 * MINUTE
         for looker in lookers:
             looker.watch.tick()
-    assert [one.k for one in world.only().looks] == [1, 2, 3]
-    assert [one.state for one in world.only().looks] == [R, F, F]
+    assert [one.index for one in world.only().analyses] == [1, 2, 3]
+    assert [one.state for one in world.only().analyses] == [R, F, F]
     for looker in lookers:
         looker.ends()
 
@@ -167,7 +172,7 @@ def test_a_regressed_deploy_is_looked_after_until_it_is_over() -> None:
     second = Looker(world, Judging(), rules)
     second.until(20 * HOUR + 40 * MINUTE, step=5 * MINUTE)
     older = world.deploys()[-1]
-    assert (older.version, older.state, older.judged) == ("2", OVER, "regressed")
+    assert (older.version, older.state, older.conclusion) == ("2", OVER, "regressed")
     second.ends()
 
 
@@ -206,9 +211,9 @@ def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
     looker.watch._learn = lambda: None  # type: ignore[method-assign]
     looker.ask.fails = fails
     looker.until(14 * MINUTE)
-    assert world.only().looks == ()
+    assert world.only().analyses == ()
     looker.until(30 * MINUTE)
-    (look,) = world.only().looks
+    (look,) = world.only().analyses
     assert (look.state, world.only().state) == (U, U)
     assert "longer than 30 s" in look.problem
     assert looker.value("sidelight_deploy_errors_total") == 5
@@ -227,7 +232,7 @@ def test_a_defect_of_one_comparison_ends_nothing() -> None:
     looker.until(30 * MINUTE)
     assert len(asked) == 5
     assert world.only().state is U
-    assert "log says why" in world.only().looks[0].problem
+    assert "log says why" in world.only().analyses[0].problem
     looker.ends()
 
 
@@ -310,40 +315,40 @@ def test_while_both_run_the_same_time_is_compared() -> None:
 
 def test_a_promoted_canary_is_compared_while_both_ran_if_that_was_half_the_time() -> None:
     assert chosen(deploy(), 2400, ("1", -DAY, 1500), ("2", 0, 9000)) == ("canary", 60, 1500, 60, 1500)
-    assert chosen(deploy(), 4800, ("1", -900, 1500), ("2", 0, 9000))[0] == "before"
+    assert chosen(deploy(), 4800, ("1", -900, 1500), ("2", 0, 9000))[0] == "previous_period"
 
 
 def test_else_the_same_hours_of_the_nearest_day_of_the_same_kind_are() -> None:
     # START is a Saturday: of the days before the first of the same kind is a week ago but one.
     two_weeks = ("1", -15 * DAY, 0.0), ("2", 0.0, DAY)
     of = deploy(previous=Span(START - 15 * DAY, START))
-    assert chosen(of, 4800, *two_weeks) == ("hours", 60 - 6 * DAY, 4800 - 6 * DAY, 60, 4800)
+    assert chosen(of, 4800, *two_weeks) == ("same_hours", 60 - 6 * DAY, 4800 - 6 * DAY, 60, 4800)
     monday = 2 * DAY
     of = deploy(monday, previous=Span(START - 15 * DAY, START))
     found = chosen(of, 4800, ("1", -15 * DAY, monday), ("2", monday, 3 * DAY))
-    assert found[:2] == ("hours", monday + 60 - 3 * DAY)  # Friday
+    assert found[:2] == ("same_hours", monday + 60 - 3 * DAY)  # Friday
 
 
 def test_hours_in_which_the_previous_version_hardly_ran_are_not_compared() -> None:
     of = deploy(previous=Span(START - 12.5 * DAY, START))
     long_ago, since = ("1", -12.5 * DAY, -6 * DAY - 600), ("1", -3 * DAY, 0.0)
     ran = (long_ago, ("1", -6 * DAY + 600, -6 * DAY + 900), since, ("2", 0.0, DAY))
-    assert chosen(of, 4800, *ran)[:2] == ("hours", 60 - 7 * DAY)
+    assert chosen(of, 4800, *ran)[:2] == ("same_hours", 60 - 7 * DAY)
 
 
 def test_else_the_time_just_before_is() -> None:
     of = deploy(100.0, started=80.0, previous=Span(START - 7200, START + 100))
     found = chosen(of, 1200, ("1", -7200, 100.0), ("2", 100.0, DAY))
-    assert found == ("before", 80 - 1140, 80, 160, 1300)
+    assert found == ("previous_period", 80 - 1140, 80, 160, 1300)
     # A version that ran for less long than that gives what there is.
     young = deploy(100.0, previous=Span(START - 200, START + 100))
-    assert chosen(young, 1200, ("1", -200.0, 100.0), ("2", 100.0, DAY))[:3] == ("before", -200, 100)
+    assert chosen(young, 1200, ("1", -200.0, 100.0), ("2", 100.0, DAY))[:3] == ("previous_period", -200, 100)
 
 
 def test_a_version_that_was_gone_for_a_while_is_compared_as_it_was_last() -> None:
     of = deploy(previous=Span(START - 9 * HOUR, START - 5 * HOUR))
     found = chosen(of, 1200, ("1", -9 * HOUR, -5 * HOUR), ("2", 0.0, DAY))
-    assert found == ("before", -5 * HOUR - 1140, -5 * HOUR, 60, 1200)
+    assert found == ("previous_period", -5 * HOUR - 1140, -5 * HOUR, 60, 1200)
 
 
 def test_without_windows_of_either_there_is_nothing_to_compare() -> None:
@@ -380,7 +385,7 @@ def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said(
 
 
 def test_questions_name_both_versions_in_their_times() -> None:
-    one = Sides("before", Range(START - 10, START), Range(START, START + 10))
+    one = Sides("previous_period", Range(START - 10, START), Range(START, START + 10))
     before, after = evaluation.questions(deploy(), one)
     assert (before.until_ns, after.until_ns) == (round(START * 1e9), round((START + 10) * 1e9))
 
@@ -454,8 +459,8 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     looker.until(15 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     assert deploy.state is State.REGRESSED
-    (look,) = deploy.looks
-    assert (look.way, look.rate["direction"] if look.rate else "") == ("canary", "more")
+    (look,) = deploy.analyses
+    assert (look.comparison_mode, look.rate["direction"] if look.rate else "") == ("canary", "more")
     assert look.rate is not None
     assert 0.10 < look.rate["relative"] < 0.30
     assert look.rate["relative_low"] < 0.20 < look.rate["relative_high"]
@@ -471,14 +476,18 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     second.watch._alerts = telling(second, hook)
     second.until(25 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
-    assert [one.k for one in deploy.looks] == [1, 2]
+    assert [one.index for one in deploy.analyses] == [1, 2]
     assert deploy.verdict is not None
     assert deploy.verdict["method"]["look"] == 2
     assert hook.events == ["regressed"]
     second.until(65 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
-    assert deploy.over is not None
-    assert (deploy.state, deploy.over.why, deploy.judged) == (State.OVER, Why.ROLLED_BACK, "regressed")
+    assert deploy.finished is not None
+    assert (deploy.state, deploy.finished.reason, deploy.conclusion) == (
+        State.OVER,
+        Why.ROLLED_BACK,
+        "regressed",
+    )
     assert hook.events == ["regressed", "resolved"]
     second.ends()
 
@@ -492,7 +501,7 @@ def test_a_version_that_takes_as_much_is_fine() -> None:
     looker.until(45 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     assert (deploy.state, deploy.due) == (State.FINE, None)
-    assert [one["condition"] for one in deploy.looks[-1].conditions] == list(rules.fail_on)
+    assert [one["condition"] for one in deploy.analyses[-1].conditions] == list(rules.fail_on)
     looker.ends()
 
 
@@ -506,16 +515,16 @@ def test_too_little_data_is_said_to_be_too_little() -> None:
     assert world.only().state is State.WATCHING
     looker.until(25 * MINUTE, step=5 * MINUTE)
     assert world.only().state is State.UNCLEAR
-    assert world.only().looks[-1].sentence
+    assert world.only().analyses[-1].summary
     looker.ends()
 
 
-@pytest.mark.parametrize("way", ["hours", "before"])
+@pytest.mark.parametrize("way", ["same_hours", "previous_period"])
 def test_a_replaced_version_is_compared_at_its_hours_or_the_time_before(
     way: str,
 ) -> None:
     world = World(at=-5 * MINUTE)
-    if way == "hours":
+    if way == "same_hours":
         world.ships("1", -DAY, HOUR - DAY, text=working(0.30), pods=PODS)
         world.ships("1", -4 * MINUTE, 0, text=working(0.30), pods=PODS)
     else:
@@ -524,17 +533,17 @@ def test_a_replaced_version_is_compared_at_its_hours_or_the_time_before(
     looker = Looker(world, judge_of())
     looker.until(25 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
-    look = deploy.looks[-1]
-    assert look.way == way
+    look = deploy.analyses[-1]
+    assert look.comparison_mode == way
     assert look.baseline is not None
     assert look.comparison is not None
-    assert look.comparison.start - look.baseline.start == (DAY if way == "hours" else 20 * MINUTE)
+    assert look.comparison.start - look.baseline.start == (DAY if way == "same_hours" else 20 * MINUTE)
     assert deploy.verdict is not None
-    assert deploy.verdict["method"]["paired"] == ("hours" if way == "hours" else "")
+    assert deploy.verdict["method"]["paired"] == ("hours" if way == "same_hours" else "")
     # Load may differ between the two times, so no change is reported however large it is.
     assert deploy.verdict["method"]["load"] == "unknown"
     assert deploy.verdict["direction"] == "unclear"
-    assert "they ran at different times, and their load may differ" in look.sentence
+    assert "they ran at different times, and their load may differ" in look.summary
     looker.ends()
 
 
@@ -563,7 +572,7 @@ def test_a_capture_of_a_bad_moment_does_not_make_a_deploy_regressed() -> None:
     looker.until(15 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     assert deploy.state is State.FINE
-    (look,) = deploy.looks
+    (look,) = deploy.analyses
     assert look.rate is not None
     assert abs(look.rate["relative"]) < 0.05
     looker.ends()
@@ -588,7 +597,7 @@ def test_the_time_of_a_capture_is_no_time_in_which_a_version_ran() -> None:
 
     chosen = sides(deploy, 600.0, ran, TWENTY)
     assert chosen is not None
-    assert chosen.way == "before"
+    assert chosen.way == "previous_period"
 
 
 def test_a_version_seen_in_captures_alone_cannot_be_judged_yet() -> None:
@@ -597,5 +606,5 @@ def test_a_version_seen_in_captures_alone_cannot_be_judged_yet() -> None:
     world.ships("2", 0, HOUR, capture=ID)
     looker = Looker(world, judge_with(comparing(QueryLimits(), TWENTY.fail_on), TWENTY), TWENTY)
     looker.until(15 * MINUTE, step=5 * MINUTE)
-    assert world.only().looks[0].problem == "There are no windows of both versions to compare."
+    assert world.only().analyses[0].problem == "There are no windows of both versions to compare."
     looker.ends()

@@ -16,7 +16,7 @@ from tests.web.rules import violations_in_both_themes
 HOSTILE = "<b onclick=alert(1)>\u202e" + "v" * 300
 
 
-def deploy(state: str = "fine", direction: str = "same", **changes: Any) -> dict[str, Any]:
+def deploy(state: str = "pass", direction: str = "same", **changes: Any) -> dict[str, Any]:
     rate = effect(0.1, 0.1081, 0.0022, direction)
     times = "from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z"
     return {
@@ -27,10 +27,10 @@ def deploy(state: str = "fine", direction: str = "same", **changes: Any) -> dict
         "previous": "v1",
         "first_seen": "2026-11-20T10:00:00Z",
         "state": state,
-        "judged": None if state == "watching" else state,
-        "sentence": "B takes 8.1 % more CPU time than A.",
-        "looks": [{"look": 1, "state": state, "rate": rate}],
-        "over": None,
+        "conclusion": None if state == "watching" else state,
+        "summary": "B takes 8.1 % more CPU time than A.",
+        "analyses": [{"index": 1, "state": state, "rate": rate}],
+        "finished": None,
         "links": {"view": f"/s/shop/compare?{times}&a=version%3Av1&b=version%3Av2"},
         **changes,
     }
@@ -89,9 +89,18 @@ def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> Non
     page = open_page(f"{shop}/settings")
     deployed(
         page,
-        deploy("watching", looks=[], sentence="The first look is still to come.", links={"view": "/s/shop"}),
+        deploy(
+            "watching", analyses=[], summary="The first analysis is still to come.", links={"view": "/s/shop"}
+        ),
         deploy("regressed", "more", id="b", version="v1", previous="v0"),
-        deploy("over", id="c", version="v0", previous="w", judged="regressed", over={"why": "rolled_back"}),
+        deploy(
+            "finished",
+            id="c",
+            version="v0",
+            previous="w",
+            conclusion="regressed",
+            finished={"reason": "rolled_back"},
+        ),
     )
     page.goto(f"{shop}/s/shop")
     listed = page.locator(".deploys")
@@ -99,7 +108,7 @@ def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> Non
     assert re.fullmatch(r"Deploys, the last: v2 .+ ago … being watched", newest)
     listed.locator("summary").click()
     rows = listed.locator("li")
-    expect(rows.first).to_contain_text("… being watched The first look is still to come.")
+    expect(rows.first).to_contain_text("… being watched The first analysis is still to come.")
     expect(rows.nth(1)).to_contain_text("▲ regressed B takes 8.1 % more CPU time than A.")
     expect(rows.nth(2)).to_contain_text("rolled back, was ▲ regressed")
     listed.get_by_role("link", name="v2").click()
@@ -114,7 +123,7 @@ def test_hostile_versions_are_text_fit_and_are_accessible(shop: str, open_page: 
     expect(page.locator(".flame-graph")).to_be_visible()
     expect(page.locator(".deploys")).to_have_count(0)
     page.unroute(re.compile("/api/v1/deploys"))
-    deployed(page, deploy("regressed", "more", version=HOSTILE, namespace=HOSTILE, sentence=HOSTILE))
+    deployed(page, deploy("regressed", "more", version=HOSTILE, namespace=HOSTILE, summary=HOSTILE))
     page.goto(f"{shop}/s/shop")
     page.locator(".deploys summary").click()
     expect(page.locator(".deploys li")).to_be_visible()

@@ -112,8 +112,8 @@ test("changes have intervals, agreeing pods, q and the former name", () => {
 });
 
 const deploy = (changes: Partial<Deploy> = {}, direction: Way = "same"): Deploy => ({
-  id: "1", namespace: "", service: "shop", version: "v2", previous: "v1", first_seen: "2026-11-20T10:00:00Z", state: "fine", judged: "fine",
-  sentence: "B takes 8.1 % more CPU time than A.", looks: [{ state: "fine", rate: effect(0.1, 0.1081, 0.0022, direction) }], over: null,
+  id: "1", namespace: "", service: "shop", version: "v2", previous: "v1", first_seen: "2026-11-20T10:00:00Z", state: "pass", conclusion: "pass",
+  summary: "B takes 8.1 % more CPU time than A.", analyses: [{ state: "pass", rate: effect(0.1, 0.1081, 0.0022, direction) }], finished: null,
   links: { view: "/s/shop/compare?from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z&a=version%3Av1&b=version%3Av2" }, ...changes,
 });
 
@@ -131,12 +131,12 @@ const row = (answer: OverviewAnswer, found?: Deploy) =>
 test("a service's row says what the comparison of its latest deploy found", () => {
   const cases: [string, Way, string][] = [
     ["regressed", "more", "▲ +8.1 % +5.9 to +10.3 against v1: compare"],
-    ["fine", "less", "▼ +8.1 % +5.9 to +10.3 against v1: compare"],
-    ["fine", "same", "≈ no change against v1: compare"],
-    ["fine", "new", "▲ from nothing against v1: compare"],
-    ["fine", "gone", "▼ to nothing against v1: compare"],
+    ["pass", "less", "▼ +8.1 % +5.9 to +10.3 against v1: compare"],
+    ["pass", "same", "≈ no change against v1: compare"],
+    ["pass", "new", "▲ from nothing against v1: compare"],
+    ["pass", "gone", "▼ to nothing against v1: compare"],
     ["watching", "unclear", "… not enough data against v1: compare"],
-    ["incomparable", "incomparable", "not comparable against v1: compare"],
+    ["not_comparable", "incomparable", "not comparable against v1: compare"],
   ];
   for (const [state, direction, expected] of cases) {
     const drawn = all(row(service(of("v2", 9, 9), of("v1", 9, 9)), deploy({ state }, direction)), "a", "drift");
@@ -165,8 +165,8 @@ test("a service's row tells the cost of all pods from that of one, and how far a
 test("the state of a deploy is a word or two", () => {
   assert.equal(stateWords(deploy({ state: "watching" })), "… being watched");
   assert.equal(stateWords(deploy({ state: "regressed" })), "▲ regressed");
-  assert.equal(stateWords(deploy({ state: "over", judged: "regressed", over: { why: "rolled_back" } })), "rolled back, was ▲ regressed");
-  assert.equal(stateWords(deploy({ state: "over", judged: null, over: { why: "replaced" } })), "replaced");
+  assert.equal(stateWords(deploy({ state: "finished", conclusion: "regressed", finished: { reason: "rolled_back" } })), "rolled back, was ▲ regressed");
+  assert.equal(stateWords(deploy({ state: "finished", conclusion: null, finished: { reason: "replaced" } })), "replaced");
   assert.equal(stateWords(deploy({ state: "unheard of" })), "unheard of");
 });
 
@@ -176,6 +176,6 @@ test("a deploy leads to its comparison at its times, in the theme of the page", 
   assert.deepEqual(there, {
     ...START, page: "compare", service: "shop", a: "version:v1", b: "version:v2", theme: "dark", from: "2026-11-20T10:00:00Z", until: "2026-11-20T10:20:00Z",
   });
-  assert.equal(viewOf(deploy({ links: { view: "/s/shop" } })).page, "compare", "before the first look too");
+  assert.equal(viewOf(deploy({ links: { view: "/s/shop" } })).page, "compare", "before the first analysis too");
   change({ theme: "" }, "replace");
 });

@@ -1,8 +1,8 @@
 """Which time of the previous version a deploy is compared with.
 
-    canary   the same time, where both versions ran: load and neighbours are the same on both sides
-    hours    the same hours of the nearest earlier day of the same kind on which the previous version ran
-    before   the time just before, as long as the other side
+    canary           the same time, where both versions ran: load and neighbours are the same on both sides
+    same_hours       the same hours of the nearest earlier day of its kind on which the previous version ran
+    previous_period  the time just before, as long as the other side
 
 A day's own rhythm is in every load, so the first of these that can be had is taken.
 """
@@ -58,7 +58,7 @@ def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules) -> Sides | None
         then = Range(wanted.start - days * DAY_SECONDS, wanted.until - days * DAY_SECONDS)
         theirs = ran(deploy.previous, then.start, then.until)
         if theirs is not None and theirs.last - theirs.first >= COVERED * wanted.seconds:
-            return Sides("hours", then, wanted)
+            return Sides("same_hours", then, wanted)
     return _before(deploy, wanted, ran)
 
 
@@ -82,4 +82,4 @@ def _before(deploy: Deploy, wanted: Range, ran: Ran) -> Sides | None:
     if theirs is None:
         return None
     start = max(begin, float(int(theirs.first)))
-    return Sides("before", Range(start, until), wanted) if start < until else None
+    return Sides("previous_period", Range(start, until), wanted) if start < until else None

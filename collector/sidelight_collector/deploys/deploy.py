@@ -4,12 +4,12 @@ It is looked at when the version has been seen for 10, 20, 40 … minutes, at la
 missed are not made one by one: there is one for the latest that is due. The k-th look that is made is judged
 at alpha/(k(k+1)), which adds up to alpha however many there are (docs/verdicts.md).
 
-    watching      no look could tell yet
-    fine          the last look that could tell found every condition fine
-    regressed     the last look that could tell found one that is not
-    unclear       all looks are made, and none had enough data
-    incomparable  the last look says that the sides are not comparable
-    over          rolled back, or replaced by the next version, while it was looked at or regressed
+    watching        no analysis was conclusive yet
+    pass            the last conclusive analysis found that every condition holds
+    regressed       the last conclusive analysis found one that does not
+    inconclusive    all analyses are made, and none had enough data
+    not_comparable  the last analysis says that the sides are not comparable
+    finished        rolled back, or replaced by the next version, while it was analysed or regressed
 
 Pure: clocks are arguments, times are Unix seconds.
 """
@@ -30,14 +30,14 @@ ID: Final = re.compile(r"\d{8}-[a-z2-7]{16}", re.ASCII)
 
 
 class State(StrEnum):
-    """How a deploy stands, and how a single look did (never `watching` or `over`)."""
+    """How a deploy stands, and how a single analysis did (never `watching` or `finished`)."""
 
     WATCHING = "watching"
-    FINE = "fine"
+    FINE = "pass"
     REGRESSED = "regressed"
-    UNCLEAR = "unclear"
-    INCOMPARABLE = "incomparable"
-    OVER = "over"
+    UNCLEAR = "inconclusive"
+    INCOMPARABLE = "not_comparable"
+    OVER = "finished"
 
 
 class Why(StrEnum):
@@ -100,20 +100,20 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One comparison: the k-th, made `at`, of the first `seconds` of the version.
+    """One comparison: of number `index`, made `at`, of the first `seconds` of the version.
 
-    `way` says what the previous version's time is: `canary`, `hours` (of an earlier day) or `before`.
-    `problem` is said where the comparison itself could not be made.
+    `comparison_mode` says what the previous version's time is: `canary`, `same_hours` (of an earlier day),
+    `previous_period`, or `none`. `problem` is given where the comparison itself could not be made.
     """
 
-    k: int
+    index: int
     at: float
     seconds: float
     state: State
-    way: str = ""
+    comparison_mode: str = "none"
     baseline: Range | None = None
     comparison: Range | None = None
-    sentence: str = ""
+    summary: str = ""
     rate: Mapping[str, Any] | None = None
     conditions: tuple[Mapping[str, Any], ...] = ()
     problem: str = ""
@@ -121,11 +121,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Since when a deploy is over, why, and the version that took its place."""
+    """Since when a deploy is finished, why, and the version that took its place."""
 
     at: float
-    why: Why
-    by: str
+    reason: Why
+    successor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Resolved:
     """When somebody said that a regressed deploy needs nobody any longer, and who."""
 
     at: float
-    by: str
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Delivery:
     `event` is `regressed` or `resolved`, the `number`-th thing that this receiver is told of this deploy.
     `outcome` is `pending` until it is taken (`sent`), refused for good (`refused`) or given up (`failed`).
     `since` is when there was something to tell, `due` when it is tried next, `at` when it was taken, and
-    `problem` what the last of its `tries` met.
+    `problem` what the last of its `attempts` met.
     """
 
     receiver: str
@@ -152,14 +152,14 @@ class Delivery:
     since: float
     due: float
     outcome: str = "pending"
-    tries: int = 0
+    attempts: int = 0
     at: float | None = None
     problem: str = ""
 
     @property
     def was_heard(self) -> bool:
         """Whether the receiver knows of it, or may: an answer can be lost."""
-        return self.outcome == "sent" or (self.outcome == "pending" and self.tries > 0)
+        return self.outcome == "sent" or (self.outcome == "pending" and self.attempts > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ class Deploy:
     """A deploy as it is kept.
 
     `started` is when its rollout began, or when it was first seen; `previous_seen` is when the version
-    before it was seen until then. `due` is when the next look is, None when there is none. `judged` is what
-    the last look that could tell said, and `verdict` is that of the last look.
+    before it was seen until then. `due` is when the next analysis is, None when there is none. `conclusion`
+    is the state by the last conclusive analysis, and `verdict` is that of the last analysis.
     """
 
     id: str
@@ -182,10 +182,10 @@ class Deploy:
     due: float | None
     rollout: Rolled | None = None
     state: State = State.WATCHING
-    judged: str = ""
-    looks: tuple[Look, ...] = ()
+    conclusion: str = ""
+    analyses: tuple[Look, ...] = ()
     verdict: Mapping[str, Any] | None = None
-    over: Over | None = None
+    finished: Over | None = None
     resolved: Resolved | None = None
     regressed_at: float | None = None
     deliveries: tuple[Delivery, ...] = field(default=())
@@ -271,7 +271,7 @@ def due_offset(deploy: Deploy, now: float, rules: Rules) -> float | None:
     if deploy.due is None or deploy.due > now:
         return None
     age = now - rules.settle_seconds - deploy.first_seen
-    done = deploy.looks[-1].seconds if deploy.looks else 0.0
+    done = deploy.analyses[-1].seconds if deploy.analyses else 0.0
     missed = [offset for offset in offsets(rules) if done < offset <= age]
     return missed[-1] if missed else None
 
@@ -284,16 +284,16 @@ def next_due(deploy: Deploy, done: float, rules: Rules) -> float | None:
 
 def postponed(deploy: Deploy, rules: Rules) -> Deploy:
     """A deploy whose look is due by other rules than these: when it is by these."""
-    due = next_due(deploy, deploy.looks[-1].seconds if deploy.looks else 0.0, rules)
+    due = next_due(deploy, deploy.analyses[-1].seconds if deploy.analyses else 0.0, rules)
     if due is None and deploy.state is State.WATCHING:
-        return replace(deploy, due=None, state=State.UNCLEAR, judged=str(State.UNCLEAR))
+        return replace(deploy, due=None, state=State.UNCLEAR, conclusion=str(State.UNCLEAR))
     return replace(deploy, due=due)
 
 
 def looked(deploy: Deploy, look: Look, verdict: Mapping[str, Any] | None, rules: Rules) -> Deploy:
     """A deploy after one more look. What a look cannot tell leaves the state as it was."""
     due = next_due(deploy, look.seconds, rules)
-    state, said = deploy.state, deploy.judged
+    state, said = deploy.state, deploy.conclusion
     if look.state is not State.UNCLEAR:
         state, said = look.state, str(look.state)
     elif due is None and state is State.WATCHING:
@@ -304,8 +304,8 @@ def looked(deploy: Deploy, look: Look, verdict: Mapping[str, Any] | None, rules:
     return replace(
         deploy,
         state=state,
-        judged=said,
-        looks=(*deploy.looks, look),
+        conclusion=said,
+        analyses=(*deploy.analyses, look),
         verdict=verdict,
         due=due,
         regressed_at=began,
@@ -314,7 +314,7 @@ def looked(deploy: Deploy, look: Look, verdict: Mapping[str, Any] | None, rules:
 
 def ended(deploy: Deploy, over: Over) -> Deploy:
     """A deploy that was rolled back or replaced."""
-    return replace(deploy, state=State.OVER, over=over, due=None)
+    return replace(deploy, state=State.OVER, finished=over, due=None)
 
 
 def resolved(deploy: Deploy, now: float, by: str) -> Deploy | None:

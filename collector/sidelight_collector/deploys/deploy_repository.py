@@ -212,7 +212,7 @@ class Shelf:
         except ObjectDamaged as error:
             _log.warning("a deploy cannot be read", error=error.message)
             return None
-        self._memory.keep((entry.key, etag), kept, BYTES + BYTES_OF_LOOK * len(kept.deploy.looks))
+        self._memory.keep((entry.key, etag), kept, BYTES + BYTES_OF_LOOK * len(kept.deploy.analyses))
         return kept
 
 

@@ -20,6 +20,7 @@ from sidelight_collector.query.windows import (
     Question,
 )
 from sidelight_collector.times import SECOND_NS
+from sidelight_model import gates
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import parse, worst
 
@@ -27,6 +28,12 @@ Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
 """The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
 FUNCTIONS: Final = 20
 """So many functions of a verdict are kept with a deploy; its link asks for all."""
+_STATES: Final = {
+    gates.State.FINE: State.FINE,
+    gates.State.REGRESSED: State.REGRESSED,
+    gates.State.UNCLEAR: State.UNCLEAR,
+    gates.State.INCOMPARABLE: State.INCOMPARABLE,
+}
 
 
 def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
@@ -52,7 +59,7 @@ class Found:
     """What one comparison found."""
 
     state: State
-    way: str = ""
+    way: str = "none"
     baseline: Range | None = None
     comparison: Range | None = None
     sentence: str = ""
@@ -98,7 +105,7 @@ def questions(deploy: Deploy, chosen: Sides) -> list[Question]:
 def found(said: Mapping[str, Any], chosen: Sides) -> Found:
     """A verdict as a look keeps it."""
     conditions = tuple(said["conditions"])
-    state = State(worst(str(one["state"]) for one in conditions))
+    state = _STATES[worst(str(one["state"]) for one in conditions)]
     return Found(
         state,
         chosen.way,

@@ -203,7 +203,13 @@ class Watch:
             over = known.over(deploy)
             if over is not None:
                 self._change(deploy, partial(_ended, over=over))
-                _log.info("deploy over", id=deploy.id, why=over.why, by=over.by, **deploy.labels)
+                _log.info(
+                    "deploy finished",
+                    id=deploy.id,
+                    reason=over.reason,
+                    successor=over.successor,
+                    **deploy.labels,
+                )
 
     def _look(self, stopped: Stopped) -> None:
         """Make the comparisons that are due, as many as the pace allows."""
@@ -231,9 +237,9 @@ class Watch:
         now = self._clock()
         offset = due_offset(deploy, now, self._rules)
         if offset is None:
-            self._change(deploy, lambda one: None if one.over else postponed(one, self._rules))
+            self._change(deploy, lambda one: None if one.finished else postponed(one, self._rules))
             return
-        k = len(deploy.looks) + 1
+        k = len(deploy.analyses) + 1
         try:
             found = self._ask(lambda reading: judge(reading, deploy, offset, k))
         except Busy:
@@ -268,7 +274,11 @@ class Watch:
 
         def changed(one: Deploy) -> Deploy | None:
             # Another process may have made this look, or ended the deploy.
-            return None if one.over or len(one.looks) >= k else looked(one, look, found.verdict, self._rules)
+            return (
+                None
+                if one.finished or len(one.analyses) >= k
+                else looked(one, look, found.verdict, self._rules)
+            )
 
         after = self._change(deploy, changed)
         if after is not None and after.state is not deploy.state:
@@ -305,7 +315,7 @@ class Watch:
 
 
 def _ended(deploy: Deploy, over: Over) -> Deploy | None:
-    return None if deploy.over else ended(deploy, over)
+    return None if deploy.finished else ended(deploy, over)
 
 
 def _day(deploy: Deploy) -> date:

@@ -120,17 +120,21 @@ class DeployRoutes:
                 "ended": _time(rollout.ended),
             },
             "state": one.state,
-            "judged": one.judged or None,
+            "conclusion": one.conclusion or None,
             "firing": one.is_firing,
-            "sentence": _sentence(one),
-            "next_look": _time(one.due),
-            "over": None
-            if one.over is None
-            else {"at": _time(one.over.at), "why": one.over.why, "by": one.over.by},
+            "summary": _sentence(one),
+            "next_analysis": _time(one.due),
+            "finished": None
+            if one.finished is None
+            else {
+                "at": _time(one.finished.at),
+                "reason": one.finished.reason,
+                "successor": one.finished.successor,
+            },
             "resolved": None
             if one.resolved is None
-            else {"at": _time(one.resolved.at), "by": one.resolved.by},
-            "looks": [_look(look) for look in one.looks],
+            else {"at": _time(one.resolved.at), "user": one.resolved.user},
+            "analyses": [_look(look) for look in one.analyses],
             "alerts": [_delivery(one, delivery) for delivery in one.deliveries],
             "links": {
                 "self": path,
@@ -158,22 +162,22 @@ def off() -> list[web.RouteDef]:
 
 def _sentence(one: Deploy) -> str:
     """What the last look said, or why there is nothing to say yet."""
-    if one.looks:
-        last = one.looks[-1]
-        return last.sentence or last.problem
-    return "The first look is still to come." if one.due is not None else ""
+    if one.analyses:
+        last = one.analyses[-1]
+        return last.summary or last.problem
+    return "The first analysis is still to come." if one.due is not None else ""
 
 
 def _look(look: Look) -> dict[str, Any]:
     return {
-        "look": look.k,
+        "index": look.index,
         "at": _time(look.at),
         "seconds": look.seconds,
         "state": look.state,
-        "way": look.way,
+        "comparison_mode": look.comparison_mode,
         "baseline": _range(look.baseline),
         "comparison": _range(look.comparison),
-        "sentence": look.sentence,
+        "summary": look.summary,
         "rate": look.rate,
         "conditions": list(look.conditions),
         "problem": look.problem,
@@ -184,12 +188,12 @@ def _delivery(deploy: Deploy, one: Delivery) -> dict[str, Any]:
     return {
         "receiver": one.receiver,
         "event": one.event,
-        "delivery": delivery_id(deploy, one),
+        "delivery_id": delivery_id(deploy, one),
         "outcome": one.outcome,
-        "tries": one.tries,
+        "attempts": one.attempts,
         "since": _time(one.since),
-        "at": _time(one.at),
-        "next_try": _time(one.due) if one.outcome == "pending" else None,
+        "sent_at": _time(one.at),
+        "next_attempt": _time(one.due) if one.outcome == "pending" else None,
         "problem": one.problem,
     }
 

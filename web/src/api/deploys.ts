@@ -13,10 +13,10 @@ export interface Deploy {
   readonly previous: string;
   readonly first_seen: string;
   readonly state: string;
-  /** The state before it was over. */
-  readonly judged: string | null;
-  readonly sentence: string;
-  readonly looks: readonly { readonly state: string; readonly rate: (Effect & { readonly relative: number | null; readonly relative_low: number | null; readonly relative_high: number | null }) | null }[];
-  readonly over: { readonly why: string } | null;
+  /** The state by the last conclusive analysis. */
+  readonly conclusion: string | null;
+  readonly summary: string;
+  readonly analyses: readonly { readonly state: string; readonly rate: (Effect & { readonly relative: number | null; readonly relative_low: number | null; readonly relative_high: number | null }) | null }[];
+  readonly finished: { readonly reason: string } | null;
   readonly links: { readonly view: string };
 }

@@ -9,18 +9,18 @@ import { parsePlace, type Place } from "../url.ts";
 import { Link } from "./basics.tsx";
 
 const STATES: Readonly<Record<string, string>> = {
-  watching: "… being watched", fine: "fine", regressed: "▲ regressed", unclear: "not enough data", incomparable: "not comparable", over: "over",
+  watching: "… being watched", pass: "pass", regressed: "▲ regressed", inconclusive: "not enough data", not_comparable: "not comparable", finished: "finished",
 };
 
 /** How a deploy stands, in a word or two. */
-export const stateWords = ({ state, judged, over }: Deploy): string =>
-  (over ? `${over.why.replace("_", " ")}${judged ? `, was ${STATES[judged] ?? judged}` : ""}` : (STATES[state] ?? state));
+export const stateWords = ({ state, conclusion, finished }: Deploy): string =>
+  (finished ? `${finished.reason.replace("_", " ")}${conclusion ? `, was ${STATES[conclusion] ?? conclusion}` : ""}` : (STATES[state] ?? state));
 
-/** The comparison of a deploy with the version before, as it was looked at last. */
+/** The comparison of a deploy with the version before, as it was analysed last. */
 export function viewOf({ service, version, previous, links: { view } }: Deploy): Place {
   const { pathname, search } = new URL(view, window.location.origin);
   const { theme, keys } = place.value;
-  // Before the first look that is the page of the service.
+  // Before the first analysis that is the page of the service.
   return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, a: `version:${previous}`, b: `version:${version}`, theme, keys };
 }
 
@@ -37,7 +37,7 @@ export function Deploys({ service, turn }: { service: string; turn: number }) {
         {all.map((of) => (
           <li key={of.id}>
             <Link to={viewOf(of)} title={`Compare with ${of.previous.slice(0, 100)}`}><bdi>{of.version.slice(0, 100)}</bdi></Link>{of.namespace !== "" && <> in <bdi>{of.namespace}</bdi></>}
-            {" "}<Stands of={of} /> <bdi>{of.sentence}</bdi>
+            {" "}<Stands of={of} /> <bdi>{of.summary}</bdi>
           </li>
         ))}
       </ul>

@@ -166,12 +166,12 @@ function Version({ answer, of, now }: { answer: OverviewAnswer; of: number; now:
 
 /** What was found when the current version was compared with the one before. */
 function Found({ deploy }: { deploy: Deploy }) {
-  const { previous, sentence, looks, state } = deploy;
-  const rate = looks[looks.length - 1]?.rate;
-  const way = state === "incomparable" || !rate ? "" : rate.direction;
+  const { previous, summary, analyses, state } = deploy;
+  const rate = analyses[analyses.length - 1]?.rate;
+  const way = state === "not_comparable" || !rate ? "" : rate.direction;
   const { relative, relative_low: low, relative_high: high } = rate ?? { relative: null, relative_low: null, relative_high: null };
   return (
-    <Link to={viewOf(deploy)} class={`drift ${way}`} title={sentence}>
+    <Link to={viewOf(deploy)} class={`drift ${way}`} title={summary}>
       {way === "same" ? "≈ no change" : way === "new" ? "▲ from nothing" : way === "gone" ? "▼ to nothing" : way === "unclear" ? "… not enough data"
         : relative !== null && (way === "more" || way === "less") ? <>{way === "more" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
         : stateWords(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>

@@ -14,7 +14,7 @@ def view_link(deploy: Deploy) -> str:
     """The compare page as the last look saw it; before the first the page of the service."""
     service = quote(deploy.service, safe="")
     query = str(Matcher("namespace", Op.EQUAL, deploy.namespace)) if deploy.namespace else ""
-    last = deploy.looks[-1] if deploy.looks else None
+    last = deploy.analyses[-1] if deploy.analyses else None
     if last is None or last.baseline is None or last.comparison is None:
         return f"/s/{service}" + (f"?{urlencode({'query': query})}" if query else "")
     kept = str(Matcher(CAPTURE, Op.EQUAL, ""))
@@ -32,7 +32,7 @@ def view_link(deploy: Deploy) -> str:
 
 def api_link(deploy: Deploy) -> str | None:
     """The verdict of the last look, asked anew; None where there was nothing to compare."""
-    last = deploy.looks[-1] if deploy.looks else None
+    last = deploy.analyses[-1] if deploy.analyses else None
     if last is None or last.baseline is None or last.comparison is None:
         return None
     base = deploy.namespace, deploy.service
@@ -42,7 +42,7 @@ def api_link(deploy: Deploy) -> str | None:
         **_edges("baseline", last.baseline),
         **_edges("comparison", last.comparison),
         "type": "cpu",
-        "look": str(last.k),
+        "look": str(last.index),
         "conditions": [str(one["condition"]) for one in last.conditions],
     }
     return "/api/v1/verdict?" + urlencode(given, doseq=True)

@@ -67,9 +67,9 @@ def tried(deploy: Deploy, delivery: Delivery, now: float) -> Deploy | None:
     """The deploy with a try written down that is about to be made; None if somebody else does it."""
     if delivery not in deploy.deliveries:
         return None
-    tries = delivery.tries + 1
-    wait = min(MOST_SECONDS, FIRST_SECONDS * 2 ** (tries - 1))
-    return changed(deploy, replace(delivery, tries=tries, due=now + wait))
+    attempts = delivery.attempts + 1
+    wait = min(MOST_SECONDS, FIRST_SECONDS * 2 ** (attempts - 1))
+    return changed(deploy, replace(delivery, attempts=attempts, due=now + wait))
 
 
 def taken(delivery: Delivery, now: float) -> Delivery:
@@ -99,11 +99,11 @@ def delivery_id(deploy: Deploy, delivery: Delivery) -> str:
 
 def body(deploy: Deploy, delivery: Delivery, public_url: str) -> dict[str, Any]:
     """What a webhook is sent: docs/deploys.md describes it."""
-    last = deploy.looks[-1] if deploy.looks else None
+    last = deploy.analyses[-1] if deploy.analyses else None
     return {
         "format": FORMAT,
         "event": delivery.event,
-        "delivery": delivery_id(deploy, delivery),
+        "delivery_id": delivery_id(deploy, delivery),
         "at": _time(delivery.since),
         "reason": reason(deploy) if delivery.event == RESOLVED else "regressed",
         "summary": summary(deploy),
@@ -113,7 +113,7 @@ def body(deploy: Deploy, delivery: Delivery, public_url: str) -> dict[str, Any]:
             "previous": deploy.previous,
             "started": _time(deploy.started),
             "state": deploy.state,
-            "sentence": last.sentence if last else "",
+            "summary": last.summary if last else "",
             "conditions": [
                 {name: one[name] for name in ("condition", "state", "sentence")}
                 for one in (last.conditions if last else ())
@@ -151,17 +151,17 @@ def summary(deploy: Deploy) -> str:
 
 def description(deploy: Deploy) -> str:
     """What the last look said, and each condition that does not hold."""
-    if not deploy.looks:
+    if not deploy.analyses:
         return ""
-    last = deploy.looks[-1]
+    last = deploy.analyses[-1]
     failed = [str(one["sentence"]) for one in last.conditions if one["state"] == State.REGRESSED]
-    return " ".join(filter(None, [last.sentence, *failed]))
+    return " ".join(filter(None, [last.summary, *failed]))
 
 
 def reason(deploy: Deploy) -> str:
     """Why nobody has to know of a deploy any longer."""
-    if deploy.over is not None:
-        return str(Why(deploy.over.why))
+    if deploy.finished is not None:
+        return str(Why(deploy.finished.reason))
     return RESOLVED if deploy.resolved is not None else str(deploy.state)
 
 
