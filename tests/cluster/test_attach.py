@@ -164,7 +164,7 @@ def seen(collector: Collector, namespace: str, pods: int = 1) -> None:
 
     def look() -> bool:
         found = collector.ask("GET", f"workloads?query={query}")[1]["workloads"]
-        return sum(one["pods"]["no_sidecar"] for one in found) == pods
+        return sum(one["pod_counts"]["no_sidecar"] for one in found) == pods
 
     eventually("the pod is seen", look)
 

@@ -109,7 +109,7 @@ def test_an_ephemeral_sidecar_samples_a_running_pod_and_ends(node: Node, namespa
 
     def seen() -> bool:
         found = collector.ask("workloads")["workloads"]
-        return any(one["service"] == "spin" and one["pods"]["no_sidecar"] == 1 for one in found)
+        return any(one["service"] == "spin" and one["pod_counts"]["no_sidecar"] == 1 for one in found)
 
     eventually("the pod is seen", seen, 90, pause=1)
     made = collector.ask("captures", {"service": "spin", "seconds": 3, "attach": True})

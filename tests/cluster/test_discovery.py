@@ -154,16 +154,16 @@ def test_pods_without_a_sidecar_and_rollouts_are_seen_as_they_happen(
         eventually(
             "they are seen", lambda: (one.workload("shop", namespace) or {}).get("pods", {}).get("total") == 2
         )
-        assert one.workload("shop", namespace)["pods"]["starting"] == 2
+        assert one.workload("shop", namespace)["pod_counts"]["starting"] == 2
         complete(api, namespace)
         found = eventually(
             "they have no sidecar",
-            lambda: (w := one.workload("shop", namespace))["pods"]["no_sidecar"] == 2 and w,
+            lambda: (w := one.workload("shop", namespace))["pod_counts"]["no_sidecar"] == 2 and w,
         )
-        assert not found["expected"]
-        assert f"kubectl -n {namespace} rollout restart deployment/shop" in found["list"][0]["hint"]
+        assert not found["profiling_expected"]
+        assert f"kubectl -n {namespace} rollout restart deployment/shop" in found["pods"][0]["hint"]
         api.kubectl("label", "namespace", namespace, "sidelight.dev/inject=true")
-        eventually("they should have", lambda: one.workload("shop", namespace)["expected"])
+        eventually("they should have", lambda: one.workload("shop", namespace)["profiling_expected"])
 
         def ended(revision: int) -> Any:
             told = one.workload("shop", namespace)["rollouts"]
@@ -179,7 +179,7 @@ def test_pods_without_a_sidecar_and_rollouts_are_seen_as_they_happen(
         assert first["started"] <= first["ended"] <= second["started"] <= second["ended"]
         eventually(
             "their sidecars are silent, as none was heard of",
-            lambda: one.workload("shop", namespace)["pods"]["silent"] == 2,
+            lambda: one.workload("shop", namespace)["pod_counts"]["stale"] == 2,
         )
         api.kubectl("rollout", "undo", "deployment/shop", "-n", namespace)
         complete(api, namespace)

@@ -78,7 +78,7 @@ def standing(watching: Collector, namespace: str, name: str, how: str) -> Any:
 
     def check() -> Any:
         found = watching.workload(name, namespace)
-        return found if found and found["pods"][how] == 1 else None
+        return found if found and found["pod_counts"][how] == 1 else None
 
     return eventually(f"{name} is {how}", check, 60, 0.1)
 
@@ -89,14 +89,14 @@ def test_a_pod_without_a_sidecar_and_one_whose_sidecar_exits(
     deployed(node, namespace, "plain", "1", None)
     deployed(node, namespace, "broken", "1", sidecar(node, watching, "--rate", "0"))
     plain = standing(watching, namespace, "plain", "no_sidecar")
-    assert not plain["expected"]
-    assert f"kubectl -n {namespace} rollout restart deployment/plain" in plain["list"][0]["hint"]
+    assert not plain["profiling_expected"]
+    assert f"kubectl -n {namespace} rollout restart deployment/plain" in plain["pods"][0]["hint"]
     broken = standing(watching, namespace, "broken", "dead")
-    assert broken["expected"]
+    assert broken["profiling_expected"]
 
     def said() -> bool:
         """What the hint names has the reason; the kubelet throws older logs away while it starts it anew."""
-        hint = standing(watching, namespace, "broken", "dead")["list"][0]["hint"]
+        hint = standing(watching, namespace, "broken", "dead")["pods"][0]["hint"]
         command = hint.partition(" says why")[0].split()
         return "--previous" in command and "--rate must be from 1" in node.try_kubectl(*command[1:]).stdout
 
@@ -124,7 +124,7 @@ def test_a_sidecar_that_is_killed_is_dead_until_it_runs_again_and_rollouts_are_o
     kill(node, pod, "sidelight")
     # The kubelet waits before it starts it a second time.
     dead = standing(watching, namespace, "checkout", "dead")
-    assert "does not run" in dead["list"][0]["problem"]
+    assert "does not run" in dead["pods"][0]["problem"]
     standing(watching, namespace, "checkout", "profiled")
 
     deployed(node, namespace, "checkout", "2", sidecar(node, watching))

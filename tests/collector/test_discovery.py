@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.kubernetes_discovery.cluster_cache import Book, Known
 from sidelight_collector.kubernetes_discovery.coverage_status import Standing, counted, groups
 from sidelight_collector.kubernetes_discovery.informers import granting
-from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, Object, key_of, read
+from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, Object, Sidecar, key_of, read
 from sidelight_collector.kubernetes_discovery.reflector import (
     DENIED_SECONDS,
     MOST_PAUSE_SECONDS,
@@ -20,12 +22,13 @@ from sidelight_collector.kubernetes_discovery.reflector import (
     follow,
 )
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout, added, decode, derived, encode, within
-from sidelight_collector.kubernetes_discovery.shared_state import Missing, Share, Sight
+from sidelight_collector.kubernetes_discovery.shared_state import SEEN, Missing, Share, Sight
 from sidelight_collector.query.select.matchers import read_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_kubernetes.kubernetes_client import ClusterAway, ClusterError, Denied, Event, Expired
 from tests.collector.clusters import NOW, STARTED_UNIX, Server, deployment, pod, replicaset
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 FEED = Feed(Kind.PODS, "")
 
 
@@ -219,7 +222,7 @@ def test_a_pod_is_named_as_its_windows_are() -> None:
     (found,) = book_of((Kind.PODS, pod("shop-7d9f-x", sidecar="running"))).pods
     assert (found.service, found.version, found.kind, found.workload) == ("shop", "2", "Deployment", "shop")
     assert found.sidecar is not None
-    assert (found.sidecar.how, found.sidecar.state, found.sidecar.since) == (
+    assert (found.sidecar.origin, found.sidecar.state, found.sidecar.since) == (
         "template",
         "running",
         STARTED_UNIX,
@@ -228,7 +231,7 @@ def test_a_pod_is_named_as_its_windows_are() -> None:
         (Kind.PODS, pod("a", sidecar="running", notes={"sidelight.dev/status": "injected"}))
     ).pods[0]
     assert injected.sidecar is not None
-    assert injected.sidecar.how == "injected"
+    assert injected.sidecar.origin == "injected"
 
 
 def test_a_native_sidecar_and_an_ephemeral_one_are_found_where_they_stand() -> None:
@@ -241,7 +244,7 @@ def test_a_native_sidecar_and_an_ephemeral_one_are_found_where_they_stand() -> N
         {"name": "sidelight-x1", "state": {"terminated": {"exitCode": 0}}}
     ]
     found = [one.sidecar for one in book_of((Kind.PODS, native), (Kind.PODS, ephemeral)).pods]
-    assert [one and (one.how, one.state) for one in found] == [
+    assert [one and (one.origin, one.state) for one in found] == [
         ("template", "running"),
         ("ephemeral", "terminated"),
     ]
@@ -250,8 +253,8 @@ def test_a_native_sidecar_and_an_ephemeral_one_are_found_where_they_stand() -> N
 STANDS = [
     (pod("a", sidecar="running"), {("shop", "a"): NOW - 5}, "profiled", ""),
     (pod("a", sidecar="running"), {("", "a"): NOW - 5}, "profiled", ""),
-    (pod("a", sidecar="running"), {}, "silent", "nothing has been heard of it since it started"),
-    (pod("a", sidecar="running"), {("shop", "a"): NOW - 500}, "silent", "for 500 s"),
+    (pod("a", sidecar="running"), {}, "stale", "nothing has been heard of it since it started"),
+    (pod("a", sidecar="running"), {("shop", "a"): NOW - 500}, "stale", "for 500 s"),
     (pod("a"), {}, "no_sidecar", "a has no sidecar"),
     (
         pod("a", notes={"sidelight.dev/status": "skipped: hostPID is set; unset it"}),
@@ -260,7 +263,7 @@ STANDS = [
         "hostPID",
     ),
     (pod("a", phase="Pending"), {}, "starting", ""),
-    (pod("a", phase="Succeeded"), {}, "over", ""),
+    (pod("a", phase="Succeeded"), {}, "finished", ""),
     (pod("a", sidecar="waiting", reason="ContainerCreating"), {}, "starting", ""),
     (pod("a", sidecar="waiting", reason="CrashLoopBackOff", restarts=4), {}, "dead", "restarted 4 times"),
     (pod("a", sidecar="waiting", reason="ImagePullBackOff"), {}, "dead", "ImagePullBackOff"),
@@ -478,6 +481,26 @@ def test_what_one_sees_is_what_the_others_read() -> None:
     one.put(sight)
     assert two.sight() == sight
     assert two.sight() is two.sight()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_golden_snapshots_of_a_cluster_are_read_by_every_later_version(version: int) -> None:
+    store = MemoryStore()
+    store.put(SEEN, zstandard.compress((GOLDEN / f"discovery-{version}.json").read_bytes()))
+    share = Share(store, 30, 100)
+    sight = share.sight()
+    assert sight is not None
+    assert (sight.state, sight.known.left_out, sight.missing[0].resource) == ("unreachable", 3, "deployments")
+    first, second = sight.known.pods
+    assert (first.inject_label, first.sampled_container, first.sidecar) == (
+        "true",
+        "app",
+        Sidecar("injected", "running", "", 1, 1_795_253_403.0),
+    )
+    assert (second.skip_reason, second.sidecar) == ("hostNetwork is set", None)
+    share.put(sight)
+    written = zstandard.decompress(store.get(SEEN))
+    assert written == (GOLDEN / "discovery-2.json").read_bytes().strip()
 
 
 def test_rollouts_stay_when_the_cluster_forgets_them() -> None:

@@ -104,14 +104,14 @@ async def test_workloads_say_how_their_pods_stand_and_what_to_do() -> None:
         assert told["total"] == 2
         first = told["workloads"][0]
         assert (first["namespace"], first["workload"], first["service"]) == ("shop", "shop", "shop")
-        assert first["expected"]
-        counts = {name: number for name, number in first["pods"].items() if number}
+        assert first["profiling_expected"]
+        counts = {name: number for name, number in first["pod_counts"].items() if number}
         assert counts == {"total": 3, "profiled": 1, "no_sidecar": 1, "dead": 1}
-        without, dead, fine = first["list"]
+        without, dead, fine = first["pods"]
         assert "rollout restart deployment/shop" in without["hint"]
         assert "restarted 3 times" in dead["problem"]
         assert "logs c -c sidelight --previous" in dead["hint"]
-        assert fine["heard"]
+        assert fine["last_seen"]
         while not discovery._turn() and not list(discovery.rollouts()):
             discovery._told_at = 0.0
         (rollout,) = (await asked(client, query='{service="shop"}'))["workloads"][0]["rollouts"]
@@ -122,11 +122,13 @@ async def test_workloads_say_how_their_pods_stand_and_what_to_do() -> None:
 async def test_a_list_is_narrowed_by_what_is_asked_for() -> None:
     async with collector(shop()) as (client, _):
         await seen(client)
-        assert [one["workload"] for one in (await asked(client, lacking="1"))["workloads"]] == ["shop"]
+        assert [one["workload"] for one in (await asked(client, unprofiled="1"))["workloads"]] == ["shop"]
         assert (await asked(client, query='namespace="db"'))["workloads"][0]["workload"] == "redis"
-        assert (await asked(client, query='workload="shop", pod="b"'))["workloads"][0]["pods"]["total"] == 1
+        assert (await asked(client, query='workload="shop", pod="b"'))["workloads"][0]["pod_counts"][
+            "total"
+        ] == 1
         few = await asked(client, limit="1", pods="2")
-        assert (len(few["workloads"]), len(few["workloads"][0]["list"]), few["total"]) == (1, 2, 2)
+        assert (len(few["workloads"]), len(few["workloads"][0]["pods"]), few["total"]) == (1, 2, 2)
 
 
 async def test_without_a_cluster_the_answer_says_so_and_what_to_do() -> None:
@@ -143,9 +145,9 @@ async def test_a_right_that_is_missing_is_named_and_the_rest_goes_on() -> None:
     api.of[Kind.DEPLOYMENTS.path()].failures = [Denied(no, "list", "deployments")]
     async with collector(api) as (client, _):
         told = await seen(client)
-        while not told["discovery"]["missing"]:
+        while not told["discovery"]["watch_problems"]:
             told = await asked(client)
-        (missing,) = told["discovery"]["missing"]
+        (missing,) = told["discovery"]["watch_problems"]
         assert (missing["verb"], missing["resource"], missing["group"]) == ("list", "deployments", "apps")
         assert "--serviceaccount=obs:sidelight" in missing["hint"]
         assert told["discovery"]["state"] == "watching"
@@ -165,10 +167,10 @@ async def test_a_collector_that_does_not_watch_tells_what_another_sees() -> None
         first._told_at = 0.0
         first._turn()
         own, other = (await asked(one))["workloads"], (await seen(two))["workloads"]
-        assert [(each["workload"], each["pods"]) for each in other] == [
-            (each["workload"], each["pods"]) for each in own
+        assert [(each["workload"], each["pod_counts"]) for each in other] == [
+            (each["workload"], each["pod_counts"]) for each in own
         ]
-        assert [each["pod"] for each in other[0]["list"]] == ["b", "c", "a"]
+        assert [each["pod"] for each in other[0]["pods"]] == ["b", "c", "a"]
 
 
 async def test_who_may_read_one_namespace_sees_the_workloads_of_no_other() -> None:
@@ -183,7 +185,7 @@ async def test_who_may_read_one_namespace_sees_the_workloads_of_no_other() -> No
     ("given", "says"),
     [
         ({"unknown": "1"}, "unknown"),
-        ({"lacking": "yes"}, "lacking"),
+        ({"unprofiled": "yes"}, "unprofiled"),
         ({"limit": "0"}, "limit"),
         ({"pods": "-1"}, "pods"),
         ({"query": "{"}, ""),

@@ -300,10 +300,10 @@ def _is_meant(pod: Pod, wish: Wish) -> bool:
 def _is_bare(pod: Pod) -> bool:
     """Whether it runs, and nothing profiles it."""
     sidecar = pod.sidecar
-    gone = sidecar is None or (sidecar.how == "ephemeral" and sidecar.state == "terminated")
+    gone = sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated")
     return gone and pod.phase == "Running" and not pod.over
 
 
 def _place(pod: Pod, wish: Wish) -> Place:
-    target = wish.container or pod.watched or next(iter(pod.containers), "")
+    target = wish.container or pod.sampled_container or next(iter(pod.containers), "")
     return Place(pod.namespace, pod.name, pod.uid, pod.node, pod.service, pod.version, target)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from sidelight_collector.kubernetes_discovery.cluster_cache import Known
-from sidelight_collector.kubernetes_discovery.k8s_objects import Namespace, Pod, Sidecar
+from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, Sidecar
 from sidelight_kubernetes.label_names import INJECT, SIDECAR
 
 _COMING: Final = ("", "ContainerCreating", "PodInitializing")
@@ -24,8 +24,8 @@ class Standing(StrEnum):
     STARTING = "starting"
     NO_SIDECAR = "no_sidecar"
     DEAD = "dead"
-    SILENT = "silent"
-    OVER = "over"
+    SILENT = "stale"
+    OVER = "finished"
 
 
 LACKING: Final = (Standing.NO_SIDECAR, Standing.DEAD, Standing.SILENT)
@@ -72,7 +72,7 @@ def stands(pod: Pod, heard: Heard, now: float, silent_seconds: float) -> Stands:
     )
     if pod.over:
         return Stands(pod, Standing.OVER, heard=last)
-    if sidecar is None or (sidecar.how == "ephemeral" and sidecar.state == "terminated"):
+    if sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated"):
         if last is not None and now - last <= silent_seconds:
             return Stands(pod, Standing.PROFILED, heard=last)
         if pod.phase != "Running":
@@ -101,7 +101,7 @@ def groups(
 
     `services` are those that profiles are kept of: pods that run one of them are expected to be profiled.
     """
-    wished = {one.name: one.wished for one in known.namespaces}
+    wished = {one.name: one.inject_label for one in known.namespaces}
     members: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
     for pod in known.pods:
         if wanted(pod):
@@ -126,29 +126,24 @@ def counted(found: Iterable[Group]) -> dict[str, Counter[Standing]]:
     return dict(counts)
 
 
-def wished_namespaces(namespaces: Sequence[Namespace]) -> frozenset[str]:
-    """Namespaces whose pods are to get a sidecar."""
-    return frozenset(one.name for one in namespaces if one.wished == "true")
-
-
 def _expected(pod: Pod, wished: Mapping[str, str]) -> bool:
-    if pod.wished == "false":
+    if pod.inject_label == "false":
         return False
     return bool(
         pod.sidecar is not None
-        or pod.skipped
-        or pod.wished == "true"
+        or pod.skip_reason
+        or pod.inject_label == "true"
         or wished.get(pod.namespace, "") == "true"
     )
 
 
 def _without(pod: Pod) -> tuple[str, str]:
-    if pod.skipped:
-        return f"{pod.name} has no sidecar: {pod.skipped}", _again(pod)
+    if pod.skip_reason:
+        return f"{pod.name} has no sidecar: {pod.skip_reason}", _again(pod)
     return (
         f"{pod.name} has no sidecar",
         f"Label its namespace or its pod template {INJECT}=true, then: {_again(pod)}"
-        if pod.wished != "true"
+        if pod.inject_label != "true"
         else f"It was made while the injector was away, or by none: {_again(pod)}",
     )
 

@@ -21,7 +21,7 @@ from sidelight_kubernetes.kubernetes_client import ClusterAway, ClusterError, De
 STARTING: Final = "starting"
 WATCHING: Final = "watching"
 DENIED: Final = "denied"
-AWAY: Final = "away"
+AWAY: Final = "unreachable"
 _ACCOUNT: Final = re.compile(r'"system:serviceaccount:([a-z0-9.-]+):([a-z0-9.-]+)"')
 _log = structlog.get_logger()
 

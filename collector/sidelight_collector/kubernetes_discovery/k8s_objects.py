@@ -50,11 +50,11 @@ class Kind(StrEnum):
 class Sidecar:
     """The container that profiles a pod.
 
-    `how` it came: template, injected or ephemeral. `state` is running, waiting or terminated, `reason` the
-    cluster's word for why; `since` (Unix seconds) when it became so, None where nothing tells.
+    `origin` is how it came: template, injected or ephemeral. `state` is running, waiting or terminated,
+    `reason` the cluster's word for why; `since` (Unix seconds) when it became so, None where nothing tells.
     """
 
-    how: str
+    origin: str
     state: str
     reason: str = ""
     restarts: int = 0
@@ -65,7 +65,9 @@ class Sidecar:
 class Pod:
     """A pod: whose it is, how far it is, and its sidecar.
 
-    `revision` is the hash its owner gave it, `watched` the container that a sidecar samples.
+    `revision` is the hash its owner gave it, `inject_label` its label for the injector (true, false or
+    empty), `skip_reason` why the injector gave it no sidecar, `sampled_container` the one that a sidecar
+    samples.
     """
 
     namespace: str
@@ -81,10 +83,10 @@ class Pod:
     created: float
     ready: float | None
     deleting: bool
-    wished: str
-    skipped: str
+    inject_label: str
+    skip_reason: str
     containers: tuple[str, ...]
-    watched: str
+    sampled_container: str
     sidecar: Sidecar | None
 
     @property
@@ -124,10 +126,10 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace, and whether its pods are wished to have a sidecar: true, false or empty."""
+    """A namespace, and its label for the injector: true, false or empty."""
 
     name: str
-    wished: str
+    inject_label: str
 
 
 Kept = Pod | Workload | Revision | Namespace
@@ -173,10 +175,10 @@ def read_pod(item: Object) -> Pod:
         created=unix(_text(meta, "creationTimestamp")) or 0.0,
         ready=unix(_text(ready, "lastTransitionTime")) if _text(ready, "status") == "True" else None,
         deleting=bool(_text(meta, "deletionTimestamp")),
-        wished=_short(_text(labels, label_names.INJECT)),
-        skipped=told.partition(":")[2].strip()[:500] if told.startswith("skipped") else "",
+        inject_label=_short(_text(labels, label_names.INJECT)),
+        skip_reason=told.partition(":")[2].strip()[:500] if told.startswith("skipped") else "",
         containers=_containers(spec),
-        watched=_same(naming.watched_container(item)),
+        sampled_container=_same(naming.watched_container(item)),
         sidecar=_sidecar(spec, status, injected=told == "injected"),
     )
 

@@ -25,7 +25,7 @@ from sidelight_collector.times import rfc3339
 from sidelight_model.selectors import Selector
 
 PATH: Final = "/api/v1/workloads"
-PARAMETERS: Final = ("query", "lacking", "limit", "pods")
+PARAMETERS: Final = ("query", "unprofiled", "limit", "pods")
 DEFAULT_LIMIT: Final = 100
 MOST_LIMIT: Final = 5000
 DEFAULT_PODS: Final = 10
@@ -41,9 +41,9 @@ def routes(
 
     async def workloads(request: web.Request) -> web.Response:
         given = once(request.query, PARAMETERS)
-        lacking = given.get("lacking", "0")
-        if lacking not in ("0", "1"):
-            raise BadParameter.value("lacking", lacking, "0 or 1")
+        unprofiled = given.get("unprofiled", "0")
+        if unprofiled not in ("0", "1"):
+            raise BadParameter.value("unprofiled", unprofiled, "0 or 1")
         limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MOST_LIMIT)
         pods = min(count("pods", given.get("pods", ""), DEFAULT_PODS), MOST_PODS)
         reader = reader_of(request)
@@ -60,7 +60,7 @@ def routes(
                 near.services,
                 lambda pod: reader.sees({"namespace": pod.namespace}) and selects(selector, pod),
             )
-            wanted = [one for one in found if lacking == "0" or one.lacking]
+            wanted = [one for one in found if unprofiled == "0" or one.lacking]
             shown = [workload(one, pods, discovery) for one in wanted[:limit]]
             body = {"discovery": _sight(sight, discovery), "workloads": shown, "total": len(wanted)}
             return json_reply(body, gzip=gzip)
@@ -99,11 +99,11 @@ def workload(group: Group, pods: int, discovery: Discovery) -> dict[str, Any]:
         "kind": group.kind,
         "workload": group.workload,
         "service": group.service,
-        "expected": group.expected,
+        "profiling_expected": group.expected,
         "versions": dict(sorted(versions.items())),
-        "pods": {"total": len(there)} | {str(one): group.count(one) for one in Standing},
+        "pod_counts": {"total": len(there)} | {str(one): group.count(one) for one in Standing},
         "rollouts": [told(one) for one in own[:ROLLOUTS]],
-        "list": [_pod(one) for one in group.pods[:pods]],
+        "pods": [_pod(one) for one in group.pods[:pods]],
     }
 
 
@@ -127,14 +127,14 @@ def _pod(one: Stands) -> dict[str, Any]:
         "version": pod.version,
         "node": pod.node,
         "phase": pod.phase,
-        "standing": one.standing,
+        "status": one.standing,
         "problem": one.problem,
         "hint": one.hint,
-        "heard": None if one.heard is None else _time(one.heard),
+        "last_seen": None if one.heard is None else _time(one.heard),
         "sidecar": None
         if sidecar is None
         else {
-            "how": sidecar.how,
+            "origin": sidecar.origin,
             "state": sidecar.state,
             "reason": sidecar.reason,
             "restarts": sidecar.restarts,
@@ -151,13 +151,13 @@ def _sight(sight: Sight, discovery: Discovery) -> Mapping[str, Any]:
         problem, hint = sight.missing[0].problem, sight.missing[0].hint
     return {
         "state": sight.state,
-        "at": _time(sight.at),
+        "observed_at": _time(sight.at),
         "namespaces": list(discovery.rules.namespaces),
         "pods": len(sight.known.pods),
-        "left_out": sight.known.left_out,
+        "pods_omitted": sight.known.left_out,
         "problem": problem,
         "hint": hint,
-        "missing": [
+        "watch_problems": [
             {
                 "verb": one.verb,
                 "resource": one.resource,

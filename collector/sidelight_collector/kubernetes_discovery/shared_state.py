@@ -32,7 +32,15 @@ ROOT: Final = "v1/discovery/"
 WATCHER: Final = f"{ROOT}watcher.json"
 SEEN: Final = f"{ROOT}seen.json.zst"
 ROLLOUTS: Final = f"{ROOT}rollouts.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
+_FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
+    "seen": {"at": "observed_at", "left_out": "pods_omitted", "missing": "watch_problems"},
+    "pod": {"skipped": "skip_reason", "watched": "sampled_container", "wished": "inject_label"},
+    "sidecar": {"how": "origin"},
+    "namespace": {"wished": "inject_label"},
+}
+"""Names of format 1 of what is seen that are others now, by what has them."""
+_LEASE_FORMAT: Final = 1
 SEEN_BYTES: Final = 256 << 20
 """What a list of pods may unfold to."""
 TRIES: Final = 10
@@ -124,11 +132,11 @@ class Share:
         told = {
             "format": FORMAT,
             "state": sight.state,
-            "at": sight.at,
+            "observed_at": sight.at,
             "problem": sight.problem,
             "hint": sight.hint,
-            "left_out": known.left_out,
-            "missing": sight.missing,
+            "pods_omitted": known.left_out,
+            "watch_problems": sight.missing,
             "namespaces": known.namespaces,
             "pods": known.pods,
         }
@@ -169,7 +177,7 @@ class Share:
     def _write(self, *, if_absent: bool = False, if_match: str | None = None) -> None:
         since = self._timer()
         self._beat += 1
-        told = {"beat": self._beat, "format": FORMAT, "holder": self._holder, "seconds": self._seconds}
+        told = {"beat": self._beat, "format": _LEASE_FORMAT, "holder": self._holder, "seconds": self._seconds}
         content = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
         self._etag = self._store.put(WATCHER, content, if_absent=if_absent, if_match=if_match)
         self._since, self._other = since, None
@@ -196,14 +204,21 @@ def _seconds(content: bytes, usual: float) -> float:
 
 
 def _sight(told: Mapping[str, Any]) -> Sight:
-    if told["format"] != FORMAT:
+    if told["format"] == 1:
+        told = _of_format_1(told)
+    elif told["format"] != FORMAT:
         raise ValueError("of another version")
     pods = tuple(_pod(one) for one in told["pods"])
     namespaces = tuple(Namespace(**one) for one in told["namespaces"])
-    known = Known(pods, (), (), namespaces, int(told["left_out"]))
-    missing = tuple(Missing(**one) for one in told["missing"])
+    known = Known(pods, (), (), namespaces, int(told["pods_omitted"]))
+    missing = tuple(Missing(**one) for one in told["watch_problems"])
     return Sight(
-        str(told["state"]), float(told["at"]), known, missing, str(told["problem"]), str(told["hint"])
+        str(told["state"]),
+        float(told["observed_at"]),
+        known,
+        missing,
+        str(told["problem"]),
+        str(told["hint"]),
     )
 
 
@@ -211,3 +226,17 @@ def _pod(told: dict[str, Any]) -> Pod:
     sidecar = told.pop("sidecar")
     containers = tuple(told.pop("containers"))
     return Pod(**told, containers=containers, sidecar=None if sidecar is None else Sidecar(**sidecar))
+
+
+def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    told = _renamed(raw, "seen")
+    told["state"] = "unreachable" if told["state"] == "away" else told["state"]
+    told["namespaces"] = [_renamed(one, "namespace") for one in told["namespaces"]]
+    told["pods"] = [_renamed(one, "pod") for one in told["pods"]]
+    for pod in told["pods"]:
+        pod["sidecar"] = None if pod["sidecar"] is None else _renamed(pod["sidecar"], "sidecar")
+    return told
+
+
+def _renamed(raw: Mapping[str, Any], what: str) -> dict[str, Any]:
+    return {_FORMAT_1[what].get(name, name): value for name, value in raw.items()}

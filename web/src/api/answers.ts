@@ -73,10 +73,10 @@ export interface Workload {
   readonly namespace: string;
   readonly workload: string;
   readonly service: string;
-  readonly expected: boolean;
-  readonly pods: Readonly<Record<"total" | "no_sidecar" | "dead" | "silent", number>>;
+  readonly profiling_expected: boolean;
+  readonly pod_counts: Readonly<Record<"total" | "no_sidecar" | "dead" | "stale", number>>;
   readonly rollouts: readonly Rollout[];
-  readonly list: readonly { readonly pod: string; readonly version: string; readonly standing: string; readonly problem: string; readonly hint: string }[];
+  readonly pods: readonly { readonly pod: string; readonly version: string; readonly status: string; readonly problem: string; readonly hint: string }[];
 }
 
 export interface WorkloadsAnswer {
