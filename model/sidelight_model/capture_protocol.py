@@ -1,4 +1,4 @@
-"""Messages between a sidecar and the collector's captures: one definition, which both ends use.
+"""Messages of captures between sidecar and collector, defined once for both.
 
 A sidecar polls (AgentPoll): what it is and could do now (AgentStatus), and how its captures go
 (CaptureReport). The collector answers (AgentPollResponse) with capture jobs to start (CaptureJob) and
@@ -66,7 +66,7 @@ REPORTABLE_STATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SampledProcess:
-    """A process that a sidecar samples: its role among the pod's processes, and its Python version."""
+    """A sampled process: its role among those of the pod, and its Python version."""
 
     pid: int
     role: str = ""
@@ -82,7 +82,7 @@ class SampledProcess:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What a sidecar accepts in a capture request; no modes, or a 0, stands for no limit."""
+    """What a sidecar accepts in a capture request; no modes, or 0, is no limit."""
 
     modes: tuple[str, ...] = ()
     max_seconds: float = 0.0
@@ -98,9 +98,9 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """What a sidecar is, and whether it could take a capture now; if not, `problem` and `hint` say why.
+    """What a sidecar is, and whether it could take a capture now.
 
-    The limits stand beside the other fields in its JSON.
+    If it could not, `problem` and `hint` say why. The limits stand beside the other fields in its JSON.
     """
 
     agent: str
@@ -201,7 +201,7 @@ class ProcessReport:
 
 @dataclass(frozen=True, slots=True)
 class TopFunction:
-    """A function and the samples in which it was at the top of a stack, idle ones left out."""
+    """A function, and in how many samples it ran at the top of a stack."""
 
     function: str
     self_samples: int
@@ -216,7 +216,7 @@ class TopFunction:
 
 @dataclass(frozen=True, slots=True)
 class CaptureReport:
-    """How a sidecar's part in a capture goes, or how it ended; `seconds` is what was requested."""
+    """Progress or end of a sidecar's part; `seconds` is the requested duration."""
 
     capture: str
     state: CaptureState
@@ -274,7 +274,7 @@ class CaptureReport:
 
 @dataclass(frozen=True, slots=True)
 class AgentPoll:
-    """A sidecar's poll, which the collector holds for up to `timeout_seconds` until it has an answer."""
+    """A sidecar's poll, which the collector holds for up to `timeout_seconds`."""
 
     status: AgentStatus
     timeout_seconds: float = 0.0
@@ -303,7 +303,7 @@ class AgentPoll:
 
 @dataclass(frozen=True, slots=True)
 class CaptureJob:
-    """A capture that a sidecar is to take: a capture request whose parameters are all given.
+    """A capture that a sidecar is to take, with all parameters of its request.
 
     The sidecar checks them against its own limits, and its report says what it refuses. No pids stand for
     every process. `timeline`: it sends a timeline recording too, of at most `max_recording_bytes` (0: of its
@@ -351,7 +351,7 @@ class CaptureJob:
 
 @dataclass(frozen=True, slots=True)
 class AgentPollResponse:
-    """What a sidecar is to do: capture jobs to start, and ids of captures to stop.
+    """What a sidecar is to do: jobs to start, and ids of captures to stop.
 
     `problems` are those of received jobs that cannot be parsed; the others are taken.
     """
@@ -403,7 +403,7 @@ def _integer(raw: Json, name: str) -> int:
 
 
 def _parse_amount(value: object) -> float:
-    """A number that is not negative and that a double counts exactly; 0 for anything else."""
+    """A number from 0 to below 2**53; 0 for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
         return 0
     return value

@@ -197,7 +197,7 @@ def test_a_collector_without_rights_says_which_and_goes_on(api: Api, namespace: 
         wanted = {"pods", "namespaces", *APPS["resources"]}
         eventually(
             "all of it",
-            lambda: {m["resource"] for m in one.get("workloads")["discovery"]["missing"]} == wanted,
+            lambda: {m["resource"] for m in one.get("workloads")["discovery"]["watch_problems"]} == wanted,
         )
         assert "the collector may not list pods in all namespaces" in told["problem"]
         assert f"--serviceaccount={namespace}:none" in told["hint"]
@@ -212,11 +212,14 @@ def test_with_pods_alone_the_rest_is_named_as_missing(api: Api, namespace: str, 
         eventually("pods are seen", lambda: one.workload("shop", namespace))
         told = eventually(
             "the rest is missing",
-            lambda: len((d := one.get("workloads")["discovery"])["missing"]) == len(APPS["resources"]) and d,
+            lambda: (
+                len((d := one.get("workloads")["discovery"])["watch_problems"]) == len(APPS["resources"])
+                and d
+            ),
         )
         assert told["state"] == "watching"
         assert told["namespaces"] == [namespace]
-        hint = next(m["hint"] for m in told["missing"] if m["resource"] == "replicasets")
+        hint = next(m["hint"] for m in told["watch_problems"] if m["resource"] == "replicasets")
         grant = hint.partition("by hand: ")[2].split(" && ")
         # What it says to do, done: each command as it stands.
         for command in grant:
@@ -235,7 +238,7 @@ def test_one_namespace_is_watched_with_a_role_and_no_clusterrole(
         eventually("pods are seen", lambda: one.workload("shop", namespace))
         told = one.get("workloads")
         assert told["discovery"]["state"] == "watching"
-        assert not told["discovery"]["missing"]
+        assert not told["discovery"]["watch_problems"]
         assert {each["namespace"] for each in told["workloads"]} == {namespace}
 
 
