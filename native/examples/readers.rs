@@ -4,10 +4,10 @@
 //!
 //! Nothing is stopped: let the process wait, or stop it first.
 
-use sidelight_native::book::Book;
-use sidelight_native::own::Own;
-use sidelight_native::sample::StackReader;
-use sidelight_native::target::clock_ns;
+use sidelight_native::cpython::cpython_reader::Own;
+use sidelight_native::linux::target::clock_ns;
+use sidelight_native::stacks::stack_interner::Book;
+use sidelight_native::stacks::stack_reader::StackReader;
 use std::error::Error;
 
 const MAX_DEPTH: usize = 4096;

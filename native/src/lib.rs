@@ -1,56 +1,84 @@
-//! Samples running Python processes and counts what it finds: the sampling loop of Sidelight, over the py-spy
-//! crate. And what takes most of a collector's time: `folded` reads what arrived, `trie` draws what is asked for;
-//! `kernel` is their Python face.
+//! The native extension of Sidelight: the sampling loop of the sidecar, and the collector's hot paths.
 //!
-//! `session` is the Python face; `engine` the handle to the one sampling thread, `rounds` what it does, `place` where
-//! it waits. A tick
-//! goes `tick` (who ran) → `gil` (who has to stand still) → `reader` (what did the threads run) → `book` (as
-//! numbers) → `counts` → `batch` (what Python takes away, through `watch`).
+//! The modules below are in reading order; each uses only modules above it.
+//!
+//! The sampler: `engine` is the handle to the one sampling thread and `sampling_loop` is what that thread runs.
+//! `attach` prepares a process for it. For one sample, `sample_once` asks `threads` which threads ran, `gil_stop`
+//! stops the GIL holder where it must, and `cpython_reader` (or `pyspy_reader`) reads the stacks, which
+//! `stack_interner` turns into numbers. `counts` adds them up, `batch` closes the counts of a period, and
+//! `shared_session` hands them to Python through `sampler_bindings`.
+//!
+//! The collector: `folded` parses ingested windows, `trie` builds call trees, `collector_bindings` exports both to
+//! Python.
 
-pub mod attach;
-pub mod batch;
-pub mod book;
-pub mod code;
-pub mod counts;
-pub mod engine;
-pub mod entering;
-pub mod escape;
-pub mod folded;
-pub mod frames;
-pub mod gil;
-pub mod holder;
-#[cfg(feature = "extension-module")]
-mod kernel;
-pub mod layout;
-pub mod lines;
-pub mod linkage;
-pub mod memory;
-pub mod names;
-pub mod os;
-pub mod os_thread;
-pub mod own;
-pub mod paths;
-pub mod place;
-pub mod priority;
-pub mod reader;
-pub mod ring;
-pub mod rounds;
-pub mod runtime;
-pub mod sample;
-pub mod schedule;
-#[cfg(feature = "extension-module")]
-mod session;
-pub mod snapshot;
-pub mod stack;
-pub mod states;
-pub mod stop;
-pub mod target;
-pub mod text;
-pub mod threads;
-pub mod tick;
-pub mod trie;
-pub mod waits;
-pub mod watch;
+/// A process, its threads and its memory as Linux shows them, and the CPU that the sampling thread runs on.
+pub mod linux {
+    pub mod os;
+    pub mod target;
+    pub mod os_thread;
+    pub mod threads;
+    pub mod memory;
+    pub mod cpu_affinity;
+    pub mod sched_priority;
+}
+
+/// Frames and stacks: their texts, their numbers, and the interface of what reads them.
+pub mod stacks {
+    pub mod escape;
+    pub mod frame_text;
+    pub mod stack_interner;
+    pub mod stack_reader;
+}
+
+/// Readers of stacks: our own for CPython 3.11 to 3.14, and the py-spy crate's for the others.
+pub mod cpython {
+    pub mod runtime;
+    pub mod cpython_layout;
+    pub mod pyunicode;
+    pub mod line_table;
+    pub mod short_paths;
+    pub mod code_objects;
+    pub mod frames;
+    pub mod thread_states;
+    pub mod call_entry;
+    pub mod cpython_reader;
+    pub mod frame_linkage;
+    pub mod gil_holder_pyspy;
+    pub mod pyspy_reader;
+    pub mod thread_names;
+}
+
+/// Stopping threads, and as few of them as possible.
+pub mod ptrace {
+    pub mod syscall_restart;
+    pub mod ptrace_stop;
+    pub mod gil_stop;
+}
+
+/// Sampling: when, what is counted, and how it is handed over.
+pub mod sampler {
+    pub mod counts;
+    pub mod batch;
+    pub mod sample_ring;
+    pub mod shared_session;
+    pub mod schedule;
+    pub mod sample_once;
+    pub mod messages;
+    pub mod sampling_loop;
+    pub mod engine;
+    pub mod attach;
+    pub mod snapshot;
+    #[cfg(feature = "extension-module")]
+    pub(crate) mod sampler_bindings;
+}
+
+/// The part of a collector that takes most of its time.
+pub mod collector {
+    pub mod folded;
+    pub mod trie;
+    #[cfg(feature = "extension-module")]
+    pub(crate) mod collector_bindings;
+}
 
 #[cfg(feature = "extension-module")]
 #[pyo3::pymodule]
@@ -59,9 +87,9 @@ mod sidelight_native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::kernel::{fold, Pool};
+    use crate::collector::collector_bindings::{fold, Pool};
     #[pymodule_export]
-    use crate::session::{Batch, Engine, Session, Timeline};
+    use crate::sampler::sampler_bindings::{Batch, Engine, Session, Timeline};
 
     /// The version of the py-spy crate this is built over (Cargo.toml pins it).
     #[pymodule_export]
@@ -74,7 +102,7 @@ mod sidelight_native {
     /// Escapes a frame text as the stacks of a batch are escaped.
     #[pyfunction]
     fn escape(text: &str) -> String {
-        crate::escape::escape(text).into_owned()
+        crate::stacks::escape::escape(text).into_owned()
     }
 
     /// The stacks of a process as one reader finds them, by thread. Nothing is stopped for it.
@@ -86,7 +114,7 @@ mod sidelight_native {
             "py-spy" => false,
             _ => return Err(PyValueError::new_err("reader must be own or py-spy")),
         };
-        crate::snapshot::snapshot(pid, own, max_depth)
+        crate::sampler::snapshot::snapshot(pid, own, max_depth)
             .map_err(|failure| PyRuntimeError::new_err(format!("{}: {}", failure.kind, failure.message)))
     }
 }

@@ -1,0 +1,198 @@
+//! The Python face of `folded` and `trie`. What takes time runs without the GIL.
+
+use crate::collector::folded::{fold as read, Between, Limits};
+use crate::collector::trie;
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use std::sync::{Mutex, PoisonError};
+
+/// What `fold` gives: hashes, idle, running, gil (64-bit integers in the machine's order), stacks, samples, clipped
+/// samples, lines, where the next header begins.
+type Folded<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyList>,
+    u128,
+    u128,
+    usize,
+    Option<usize>,
+);
+
+#[pyfunction]
+#[pyo3(signature = (body, start = 0, *, remark = None, max_stacks, max_depth))]
+pub fn fold<'py>(
+    py: Python<'py>,
+    body: &Bound<'py, PyBytes>,
+    start: usize,
+    remark: Option<&str>,
+    max_stacks: usize,
+    max_depth: usize,
+) -> PyResult<Folded<'py>> {
+    let bytes = body.as_bytes();
+    let limits = Limits { stacks: max_stacks, depth: max_depth };
+    let folded = py
+        .detach(|| read(bytes, start, remark.map_or(Between::Headers, Between::Remarks), limits))
+        .map_err(|refused| PyValueError::new_err(format!("line {} cannot be read", refused.0)))?;
+    let column = |of: &dyn Fn(&crate::collector::folded::Counted<'_>) -> [u8; 8]| {
+        PyBytes::new(py, &folded.stacks.iter().flat_map(of).collect::<Vec<u8>>())
+    };
+    Ok((
+        column(&|one| one.hash.to_ne_bytes()),
+        column(&|one| one.counts[0].to_ne_bytes()),
+        column(&|one| one.counts[1].to_ne_bytes()),
+        column(&|one| one.counts[2].to_ne_bytes()),
+        PyList::new(py, folded.stacks.iter().map(|one| one.text.as_ref()))?,
+        folded.samples,
+        folded.clipped,
+        folded.lines,
+        folded.next,
+    ))
+}
+
+/// Names, level, name, for each side samples and microseconds, the node of each stack, nodes there were, and nodes
+/// dropped.
+type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, Vec<i32>, usize, usize);
+
+/// Two columns of bytes.
+type Both<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+/// A frame, and for each side its samples and nanoseconds: self samples, total samples, self ns, total ns.
+type Costs = (String, Vec<(i64, i64, i64, i64)>);
+
+#[pyclass(frozen, module = "sidelight_native")]
+pub struct Pool(Mutex<trie::Pool>);
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (first, *, lines))]
+    fn new(first: &str, lines: bool) -> Pool {
+        Pool(Mutex::new(trie::Pool::new(first, lines)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.lock().stacks()
+    }
+
+    fn take(
+        &self,
+        py: Python<'_>,
+        offsets: Column<i32>,
+        codes: Column<i32>,
+        word_offsets: Column<i32>,
+        words: Column<u8>,
+        rows: Column<i32>,
+    ) -> PyResult<()> {
+        let words = trie::Texts { offsets: word_offsets.slice(), bytes: words.slice() };
+        let lists = trie::Lists { offsets: offsets.slice(), codes: codes.slice(), words };
+        let rows = rows.slice();
+        py.detach(|| self.lock().take(lists, rows)).map_err(|_| broken())
+    }
+
+    fn draw(&self, py: Python<'_>, sides: Vec<Side>, most: usize) -> PyResult<Option<Drawn>> {
+        let sides = slices(&sides);
+        let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| broken())?;
+        Ok(drawn.map(|drawn| {
+            let trie::Drawn { names, level, name, samples, microseconds, node, whole, dropped } = drawn;
+            (names, level, name, samples, microseconds, node, whole, dropped)
+        }))
+    }
+
+    fn costs(&self, py: Python<'_>, sides: Vec<Side>) -> PyResult<Option<Vec<Costs>>> {
+        let sides = slices(&sides);
+        let costs = py.detach(|| self.lock().costs(&sides)).map_err(|_| broken())?;
+        let numbers =
+            |cost: &trie::Cost| (cost.self_samples, cost.total_samples, cost.self_ns, cost.total_ns);
+        Ok(costs.map(|rows| {
+            rows.into_iter().map(|(text, costs)| (text, costs.iter().map(numbers).collect())).collect()
+        }))
+    }
+
+    fn words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.lock().words().collect::<Vec<&str>>())
+    }
+
+    fn depths<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &bytes(&self.lock().depths(), i32::to_ne_bytes))
+    }
+
+    fn holding<'py>(&self, py: Python<'py>, wanted: Column<u8>) -> PyResult<Both<'py>> {
+        let (any, last) = self.lock().holding(wanted.slice()).map_err(|_| broken())?;
+        Ok((PyBytes::new(py, &any), PyBytes::new(py, &last)))
+    }
+
+    fn spread<'py>(
+        &self,
+        py: Python<'py>,
+        rows: (Column<i32>, Column<i32>, Column<f64>),
+        place: Column<i32>,
+        cells: usize,
+    ) -> PyResult<Both<'py>> {
+        let rows = trie::Rows { stacks: rows.0.slice(), cells: rows.1.slice(), weights: rows.2.slice() };
+        let place = place.slice();
+        let found = py.detach(|| {
+            let spread = self.lock().spread(rows, place, cells)?;
+            Ok((bytes(&spread.own, f64::to_ne_bytes), bytes(&spread.total, f64::to_ne_bytes)))
+        });
+        let (own, total) = found.map_err(|_: trie::Broken| broken())?;
+        Ok((PyBytes::new(py, &own), PyBytes::new(py, &total)))
+    }
+}
+
+fn bytes<T: Copy, const N: usize>(numbers: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    numbers.iter().flat_map(|&number| of(number)).collect()
+}
+
+/// Stack numbers, samples, and the nanoseconds that one stands for.
+type Side = (Column<i32>, Column<i64>, Column<i64>);
+
+fn slices(sides: &[Side]) -> Vec<trie::Side<'_>> {
+    sides
+        .iter()
+        .map(|(stacks, samples, periods)| trie::Side {
+            stacks: stacks.slice(),
+            samples: samples.slice(),
+            periods: periods.slice(),
+        })
+        .collect()
+}
+
+impl Pool {
+    fn lock(&self) -> std::sync::MutexGuard<'_, trie::Pool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn broken() -> PyErr {
+    PyValueError::new_err("the columns do not fit each other")
+}
+
+/// Numbers in somebody else's memory, held for as long as this.
+struct Column<T: Element>(PyBuffer<T>);
+
+impl<T: Element> Column<T> {
+    fn slice(&self) -> &[T] {
+        match self.0.item_count() {
+            0 => &[],
+            // SAFETY: the buffer is contiguous, aligned and of this type (checked when it was taken) and held. Nobody
+            // writes to it meanwhile: it is a column of an Arrow array, which does not change once it is made.
+            count => unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), count) },
+        }
+    }
+}
+
+impl<'a, 'py, T: Element> FromPyObject<'a, 'py> for Column<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Column<T>> {
+        let buffer = PyBuffer::get(&object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyValueError::new_err("a column is contiguous"));
+        }
+        Ok(Column(buffer))
+    }
+}

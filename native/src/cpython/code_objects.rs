@@ -1,0 +1,391 @@
+//! Code objects, kept from tick to tick: what a function is called, where it stands, and its lines.
+//!
+//! A code object can be freed and another be made at the same address, of the same size, with names and tables
+//! at the same addresses as well: `exec` in a loop does just that. So what is kept is compared with the process
+//! at every tick that meets it. From 3.12 on code objects carry a version that no other one has. Python 3.11 has
+//! nothing of the kind, so there names and location table are compared byte by byte. Python 3.14 counts the code
+//! objects that were freed: as long as none was, there is nothing to compare.
+
+use crate::cpython::cpython_layout::{Layout, BYTES, INSTRUCTION_BYTES, LENGTH, SIZE, TYPE};
+use crate::cpython::line_table::Lines;
+use crate::cpython::pyunicode;
+use crate::cpython::short_paths::Paths;
+use crate::linux::memory::{int, word, Fault, Memory, Span};
+use crate::stacks::frame_text::Call;
+use crate::stacks::stack_interner::{Book, FrameId};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where a frame is: its code object and the address of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub code: usize,
+    pub instruction: usize,
+}
+
+/// How many code objects an interpreter (at this address) has freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    pub interpreter: usize,
+    pub count: usize,
+}
+
+/// Code objects kept at the most; then those that the last tick did not meet are dropped.
+const MAX_KEPT: usize = 65_536;
+/// Longer location tables are not read: lines are unknown then.
+const MAX_TABLE: usize = 1 << 20;
+/// As much of a bytes object as is read at first.
+const FIRST_BYTES: usize = 320;
+/// The `tp_name` of code objects.
+const CODE: &[u8] = b"code\0";
+/// What CPython puts between its own calls is in a file of this name.
+const SHIM: &str = "<shim>";
+
+/// The code objects of one process.
+#[derive(Debug)]
+pub struct Codes {
+    layout: Layout,
+    paths: Paths,
+    kept: ByAddress<Code>,
+    /// The paths that kept code objects have, where these have no version.
+    files: ByAddress<File>,
+    /// Address of the type of code objects, once one was seen.
+    code_type: usize,
+    /// Counts the calls of `look`.
+    tick: u64,
+    // Kept to be filled again.
+    compared: Vec<usize>,
+    compared_files: Vec<usize>,
+    missing: Vec<usize>,
+    spans: Vec<Span>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Code {
+    /// The tick that last met it and found it unchanged.
+    tick: u64,
+    /// What was counted when it was last compared.
+    freed: Option<Freed>,
+    /// The object's fields from `firstlineno` to `linetable`.
+    fields: Vec<u8>,
+    /// Where there is no version: its qualified name and its location table as they lie in memory, and when its
+    /// path was last seen to change.
+    name: Vec<u8>,
+    table: Vec<u8>,
+    file_since: u64,
+    function: String,
+    file: Arc<str>,
+    /// Length in code units.
+    units: usize,
+    lines: Option<Lines>,
+    /// Numbers of the frames by row of the lines, and one for an unknown line, in a generation of a book.
+    frames: Vec<Option<FrameId>>,
+    generation: u64,
+}
+
+/// A path as it lies in memory.
+#[derive(Debug)]
+struct File {
+    bytes: Vec<u8>,
+    /// The ticks that last met it, and that found it changed or new.
+    tick: u64,
+    since: u64,
+}
+
+impl Codes {
+    pub fn of(pid: i32, layout: &Layout) -> Codes {
+        Codes {
+            layout: *layout,
+            paths: Paths::of(pid),
+            kept: ByAddress::default(),
+            files: ByAddress::default(),
+            code_type: 0,
+            tick: 0,
+            compared: Vec::new(),
+            compared_files: Vec::new(),
+            missing: Vec::new(),
+            spans: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Makes sure of the code objects of all places: `frame` can be asked for those that could be read. False if
+    /// that would have taken longer than `until`.
+    pub fn look(
+        &mut self,
+        memory: &dyn Memory,
+        places: &[Place],
+        freed: Option<Freed>,
+        until: Option<Instant>,
+    ) -> bool {
+        self.tick += 1;
+        self.compared.clear();
+        self.missing.clear();
+        for place in places {
+            match self.kept.get_mut(&place.code) {
+                Some(code) if code.tick == self.tick => {}
+                Some(code) => {
+                    code.tick = self.tick;
+                    if freed.is_none() || code.freed != freed {
+                        code.freed = freed;
+                        self.compared.push(place.code);
+                    }
+                }
+                None => self.missing.push(place.code),
+            }
+        }
+        if !self.compared.is_empty() {
+            self.compare(memory);
+        }
+        self.missing.sort_unstable();
+        self.missing.dedup();
+        self.load(memory, freed, until)
+    }
+
+    /// The number of a place's frame; None for one that is not shown. A place that could not be read: an error.
+    pub fn frame(&mut self, place: Place, book: &mut Book) -> Result<Option<FrameId>, Fault> {
+        let fault = Fault { address: place.code };
+        let code = self.kept.get_mut(&place.code).filter(|code| code.tick == self.tick).ok_or(fault)?;
+        if code.file.is_empty() || &*code.file == SHIM {
+            return Ok(None);
+        }
+        if code.generation != book.generation() {
+            code.frames.fill(None);
+            code.generation = book.generation();
+        }
+        let first = place.code.wrapping_add(self.layout.code.instructions);
+        // A frame that has not begun is one unit before the first.
+        let ahead = place.instruction.wrapping_add(INSTRUCTION_BYTES).wrapping_sub(first) / INSTRUCTION_BYTES;
+        let known = code.lines.as_ref().filter(|_| ahead <= code.units);
+        let row = known.map(|lines| lines.row(ahead.saturating_sub(1) as u32));
+        let slot = row.unwrap_or(code.frames.len() - 1);
+        if let Some(frame) = code.frames[slot] {
+            return Ok(Some(frame));
+        }
+        let line = known.zip(row).map_or(0, |(lines, row)| lines.line(row));
+        let frame = book.frame(&Call { function: &code.function, file: &code.file, line });
+        code.frames[slot] = Some(frame);
+        Ok(Some(frame))
+    }
+
+    /// Compares kept ones with the process; those that differ are missing.
+    fn compare(&mut self, memory: &dyn Memory) {
+        let at = self.layout.code;
+        self.spans.clear();
+        self.compared_files.clear();
+        for address in &self.compared {
+            let Some(code) = self.kept.get(address) else { continue };
+            self.spans.push(Span { address: address + at.firstlineno, length: code.fields.len() });
+            if at.has_version {
+                continue;
+            }
+            let [path, name, table] = [at.filename, at.qualname, at.linetable]
+                .map(|field| word(&code.fields, field - at.firstlineno));
+            self.spans.push(Span { address: name.wrapping_add(LENGTH), length: code.name.len() });
+            self.spans.push(Span { address: table.wrapping_add(SIZE), length: code.table.len() });
+            if let Some(file) = self.files.get_mut(&path).filter(|file| file.tick != self.tick) {
+                file.tick = self.tick;
+                self.compared_files.push(path);
+            }
+        }
+        for path in &self.compared_files {
+            let length = self.files.get(path).map_or(0, |file| file.bytes.len());
+            self.spans.push(Span { address: path.wrapping_add(LENGTH), length });
+        }
+        let size = self.spans.iter().map(|span| span.length).sum();
+        if self.bytes.len() < size {
+            self.bytes.resize(size, 0);
+        }
+        let read = memory.read_many(&self.spans, &mut self.bytes[..size]);
+        let mut now = Now { bytes: &self.bytes, left: read };
+        let codes_read = now;
+        // Paths come last and are needed first.
+        for span in &self.spans[..self.spans.len() - self.compared_files.len()] {
+            now.skip(span.length);
+        }
+        for path in &self.compared_files {
+            let Some(file) = self.files.get_mut(path) else { continue };
+            if !now.is(&file.bytes) {
+                self.files.remove(path);
+            }
+        }
+        now = codes_read;
+        for address in &self.compared {
+            let Some(code) = self.kept.get(address) else { continue };
+            let mut same = now.is(&code.fields);
+            if !at.has_version {
+                same &= now.is(&code.name);
+                same &= now.is(&code.table);
+                let file = self.files.get(&word(&code.fields, at.filename - at.firstlineno));
+                same &= file.is_some_and(|file| file.since == code.file_since);
+            }
+            if !same {
+                self.missing.push(*address);
+            }
+        }
+    }
+
+    /// Reads the missing ones.
+    fn load(&mut self, memory: &dyn Memory, freed: Option<Freed>, until: Option<Instant>) -> bool {
+        if self.kept.len() + self.missing.len() > MAX_KEPT {
+            let now = self.tick;
+            self.kept.retain(|_, code| code.tick == now);
+            self.files.retain(|_, file| file.tick == now);
+        }
+        let missing = std::mem::take(&mut self.missing);
+        let mut rest = missing.iter();
+        while until.is_none_or(|until| Instant::now() < until) {
+            let Some(&address) = rest.next() else { break };
+            match self.read(memory, address) {
+                Ok(code) => self.kept.insert(address, Code { freed, ..code }),
+                Err(_) => self.kept.remove(&address),
+            };
+        }
+        // What is kept of the rest is not as it is in the process.
+        rest.clone().for_each(|address| _ = self.kept.remove(address));
+        let all = rest.len() == 0;
+        self.missing = missing;
+        all
+    }
+
+    fn read(&mut self, memory: &dyn Memory, address: usize) -> Result<Code, Fault> {
+        let Layout { code: at, text: layout, .. } = self.layout;
+        let mut object = vec![0; at.linetable + size_of::<usize>()];
+        memory.read(address, &mut object)?;
+        if !self.is_code_type(memory, word(&object, TYPE)) {
+            return Err(Fault { address });
+        }
+        let [path, qualname, table] = [at.filename, at.qualname, at.linetable].map(|at| word(&object, at));
+        const TEXT: usize = pyunicode::FIRST_BYTES;
+        let mut bytes = [0; TEXT + TEXT + FIRST_BYTES];
+        let spans = [(path, TEXT), (qualname, TEXT), (table, FIRST_BYTES)]
+            .map(|(address, length)| Span { address, length });
+        let read = memory.read_many(&spans, &mut bytes);
+        let first = |n: usize| if n < read { &bytes[n * TEXT..][..spans[n].length] } else { &[] };
+        let (mut file_bytes, mut name_bytes) = (Vec::new(), Vec::new());
+        let (file, name) = if at.has_version {
+            (
+                pyunicode::copy(&layout, memory, path, first(0))?,
+                pyunicode::copy(&layout, memory, qualname, first(1))?,
+            )
+        } else {
+            // The texts are made of the bytes that are compared later: the process may move while it is read.
+            file_bytes = pyunicode::raw(&layout, memory, path)?;
+            name_bytes = pyunicode::raw(&layout, memory, qualname)?;
+            let of = |address, raw: &[u8]| pyunicode::of_raw(&layout, memory, address, raw);
+            (of(path, &file_bytes)?, of(qualname, &name_bytes)?)
+        };
+        // A name that is too long, or no text, has a shorter one of which the same may not be true.
+        let name = match name.exact {
+            true => name,
+            false => pyunicode::copy(&layout, memory, word(&object, at.name), &[])
+                .ok()
+                .filter(|short| short.exact)
+                .unwrap_or(name),
+        };
+        let table = copy_table(memory, table, first(2))?;
+        let lines = table.get(BYTES - SIZE..).map(|table| Lines::parse(table, int(&object, at.firstlineno)));
+        let mut code = Code {
+            tick: self.tick,
+            freed: None,
+            fields: object.split_off(at.firstlineno),
+            name: Vec::new(),
+            table: Vec::new(),
+            file_since: 0,
+            function: name.text,
+            file: self.paths.short(&file.text),
+            units: word(&object, SIZE),
+            frames: vec![None; lines.as_ref().map_or(0, Lines::count) + 1],
+            lines,
+            generation: 0,
+        };
+        if !at.has_version {
+            (code.table, code.name) = (table, name_bytes);
+            let now = self.tick;
+            let file = self.files.entry(path).or_insert(File { bytes: Vec::new(), tick: now, since: now });
+            if file.bytes != file_bytes {
+                *file = File { bytes: file_bytes, tick: now, since: now };
+            }
+            code.file_since = file.since;
+        }
+        Ok(code)
+    }
+
+    /// Whether this is the address of the type of code objects.
+    fn is_code_type(&mut self, memory: &dyn Memory, address: usize) -> bool {
+        if self.code_type == 0 {
+            let mut name = [0; CODE.len()];
+            let told = memory.word(address.wrapping_add(self.layout.types.name));
+            if told.and_then(|told| memory.read(told, &mut name)).is_ok() && name == *CODE {
+                self.code_type = address;
+            }
+        }
+        address == self.code_type && address != 0
+    }
+}
+
+/// A bytes object from its size on. Of one that is too long, only the size.
+fn copy_table(memory: &dyn Memory, address: usize, first: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut size = [0; size_of::<usize>()];
+    match first.get(SIZE..SIZE + size.len()) {
+        Some(told) => size.copy_from_slice(told),
+        None => memory.read(address.wrapping_add(SIZE), &mut size)?,
+    }
+    let length = usize::from_ne_bytes(size);
+    if length > MAX_TABLE {
+        return Ok(size.to_vec());
+    }
+    if let Some(all) = first.get(SIZE..BYTES + length) {
+        return Ok(all.to_vec());
+    }
+    let mut all = vec![0; BYTES - SIZE + length];
+    memory.read(address.wrapping_add(SIZE), &mut all)?;
+    Ok(all)
+}
+
+/// What was read of a list of spans: so many of them.
+#[derive(Clone, Copy)]
+struct Now<'a> {
+    bytes: &'a [u8],
+    left: usize,
+}
+
+impl Now<'_> {
+    /// Whether the next span was read and is like this.
+    fn is(&mut self, was: &[u8]) -> bool {
+        let read = self.left > 0;
+        let (now, rest) = self.bytes.split_at(was.len());
+        self.bytes = rest;
+        self.left = self.left.saturating_sub(1);
+        read && now == was
+    }
+
+    fn skip(&mut self, length: usize) {
+        self.bytes = &self.bytes[length..];
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+pub type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
+
+/// Addresses need little hashing: the process whose they are has nothing to gain from collisions.
+#[derive(Debug, Default)]
+pub struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}

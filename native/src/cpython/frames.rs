@@ -1,0 +1,359 @@
+//! The frames of one thread, newest first.
+//!
+//! Frames of functions lie side by side in the chunks of the thread's data stack, which are read whole. Those of
+//! generators and coroutines lie in their objects, and the marks that C code leaves lie on the C stack: these are
+//! read one by one, the ones met last time together with the newest chunk, as most will be met again.
+//!
+//! Python 3.11 and 3.12 enter a call in several steps, and a thread can be stopped between any two of them:
+//!
+//! - When C code calls Python (3.11 runs every generator and coroutine that way) a `_PyCFrame` becomes the
+//!   thread's newest a few instructions before its `current_frame` is set. Until then that field is whatever the
+//!   C stack held before: mostly a frame of an earlier call, which has ended or runs elsewhere by now.
+//! - When Python calls Python the new frame may become current before its `previous` is set, as compilers order
+//!   the two. Until then that is the caller of an earlier call; in a generator's frame it is null.
+//!
+//! Who follows these fields finds a leaf under somebody who never called it, or a stack without its root. In a
+//! linked stack a current frame on the thread's data stack lies below its top and has begun an instruction, and
+//! the oldest frame of a `_PyCFrame` was called from the frame that is current in the `_PyCFrame` before.
+//! Only the thread that holds the GIL can be between the steps.
+
+use crate::cpython::code_objects::Place;
+use crate::cpython::cpython_layout::{Current, Entry, Layout, INSTRUCTION_BYTES, OWNED_BY_THREAD};
+use crate::linux::memory::{word, Fault, Memory, Span};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Instant;
+
+/// The most frames of a thread that are followed. CPython's own limit is 1,000 unless a program raises it.
+pub const MAX_FRAMES: usize = 65_536;
+/// The most that is read of data stacks, a thread: enough for as many frames of a usual size.
+const MAX_BYTES: usize = 32 << 20;
+const MAX_CHUNKS: usize = 2048;
+/// Frames outside the chunks that are remembered from one tick to the next.
+const MAX_REMEMBERED: usize = 256;
+/// The time is looked at after so many frames: at worst each takes a read of its own.
+const FRAMES_A_LOOK: usize = 64;
+/// Of `_PyStackChunk`: previous chunk, size of this one, and how many words are in use once there is a newer one.
+const HEADER: usize = 24;
+const WORD: usize = size_of::<usize>();
+
+/// Why a stack could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    Fault(Fault),
+    /// A call is being entered.
+    Entering,
+    /// More than MAX_FRAMES frames.
+    Deep,
+    /// It goes round in a circle.
+    Circle,
+    /// The time was up.
+    Slow,
+}
+
+/// Reads stacks, with room that is kept from one to the next.
+#[derive(Debug)]
+pub struct Walker {
+    layout: Layout,
+    chunks: Vec<Chunk>,
+    /// There are no older chunks than those in `chunks`.
+    oldest_known: bool,
+    /// Frames remembered from last time and where in `bytes` they are.
+    remembered: Vec<(usize, usize)>,
+    spans: Vec<Span>,
+    bytes: Vec<u8>,
+    /// How much of `bytes` is in use.
+    filled: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    address: usize,
+    /// The end of what is in use.
+    end: usize,
+    previous: usize,
+    /// Where in `bytes` it is, once it was read.
+    at: Option<usize>,
+}
+
+/// What counts of a frame.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    code: usize,
+    previous: usize,
+    instruction: usize,
+    owner: u8,
+    is_entry: bool,
+}
+
+impl Walker {
+    pub fn of(layout: &Layout) -> Walker {
+        Walker {
+            layout: *layout,
+            chunks: Vec::new(),
+            oldest_known: false,
+            remembered: Vec::new(),
+            spans: Vec::new(),
+            bytes: Vec::new(),
+            filled: 0,
+        }
+    }
+
+    /// Adds the frames of a thread to `places`, given its PyThreadState.
+    ///
+    /// Gives up at `until`. `elsewhere` are frames outside the chunks that this thread had last time, and has now. Says that a call is
+    /// being entered only if `entering` can be, which is so for the thread that holds the GIL.
+    pub fn walk(
+        &mut self,
+        memory: &dyn Memory,
+        thread: &[u8],
+        entering: bool,
+        until: Option<Instant>,
+        elsewhere: &mut Vec<usize>,
+        places: &mut Vec<Place>,
+    ) -> Result<(), Trouble> {
+        let (newest, before) = self.begin(memory, thread, elsewhere)?;
+        elsewhere.clear();
+        let at = self.layout.frame;
+        let entering = entering && before != 0 && at.entry != Entry::Linked;
+        if entering {
+            let [chunk, top, limit] = data_stack(&self.layout, thread);
+            if (chunk..limit).contains(&newest) && newest >= top {
+                return Err(Trouble::Entering);
+            }
+        }
+        let (mut address, mut steps, mut entry_seen) = (newest, Steps::default(), !entering);
+        while address != 0 {
+            if steps.is_circle(address) {
+                return Err(Trouble::Circle);
+            }
+            if steps.count > MAX_FRAMES {
+                return Err(Trouble::Deep);
+            }
+            if steps.count % FRAMES_A_LOOK == 0 && until.is_some_and(|until| Instant::now() >= until) {
+                return Err(Trouble::Slow);
+            }
+            let frame = self.frame(memory, address, elsewhere)?;
+            if steps.count == 1 && entering && frame.owner == OWNED_BY_THREAD && !self.has_begun(frame) {
+                return Err(Trouble::Entering);
+            }
+            if !entry_seen && frame.is_entry {
+                entry_seen = true;
+                if frame.previous != self.current_of(memory, before)? {
+                    return Err(Trouble::Entering);
+                }
+            }
+            if frame.owner < at.first_foreign_owner && frame.code != 0 {
+                places.push(Place { code: frame.code, instruction: frame.instruction });
+            }
+            address = frame.previous;
+        }
+        // The root of a stack is an entry.
+        if entry_seen {
+            Ok(())
+        } else {
+            Err(Trouble::Entering)
+        }
+    }
+
+    /// Stands for what was read of the last thread walked.
+    pub fn moment(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.bytes[..self.filled].hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Reads what is likely to be needed; the newest frame and, where there are any, the `_PyCFrame` before.
+    fn begin(
+        &mut self,
+        memory: &dyn Memory,
+        thread: &[u8],
+        elsewhere: &[usize],
+    ) -> Result<(usize, usize), Trouble> {
+        self.chunks.clear();
+        self.remembered.clear();
+        self.spans.clear();
+        let mut size = 0;
+        let mut newest = match self.layout.thread.current {
+            Current::Frame(frame) => (word(thread, frame), 0),
+            Current::CFrame { pointer, frame } => {
+                self.spans
+                    .push(Span { address: word(thread, pointer).wrapping_add(frame), length: 2 * WORD });
+                size = 2 * WORD;
+                (0, 0)
+            }
+        };
+        let cframes = self.spans.len();
+        let [chunk, top, limit] = data_stack(&self.layout, thread);
+        // While a chunk is added or given back the three do not fit together: then frames are read one by one.
+        if chunk != 0 && (chunk..=limit).contains(&top) && (HEADER..MAX_BYTES).contains(&(top - chunk)) {
+            self.spans.push(Span { address: chunk, length: top - chunk });
+            self.chunks.push(Chunk { address: chunk, end: top, previous: 0, at: Some(size) });
+            size += top - chunk;
+        }
+        let needed = self.spans.len();
+        for &address in elsewhere {
+            self.spans.push(Span { address, length: self.layout.frame.size });
+            self.remembered.push((address, size));
+            size += self.layout.frame.size;
+        }
+        self.filled = 0;
+        self.make_room(size);
+        let read = memory.read_many(&self.spans, &mut self.bytes[..size]);
+        if read < needed {
+            return Err(Trouble::Fault(Fault { address: self.spans[read].address }));
+        }
+        self.remembered.truncate(read - needed);
+        self.remembered.sort_unstable();
+        if cframes > 0 {
+            newest = (word(&self.bytes, 0), word(&self.bytes, WORD));
+        }
+        self.oldest_known = self.chunks.is_empty();
+        if let Some(chunk) = self.chunks.first_mut() {
+            chunk.previous = word(&self.bytes, chunk.at.unwrap_or(0));
+        }
+        Ok(newest)
+    }
+
+    fn frame(
+        &mut self,
+        memory: &dyn Memory,
+        address: usize,
+        elsewhere: &mut Vec<usize>,
+    ) -> Result<Frame, Trouble> {
+        let size = self.layout.frame.size;
+        if let Some(at) = self.in_chunks(memory, address)? {
+            return Ok(self.decode(&self.bytes[at..at + size]));
+        }
+        if elsewhere.len() < MAX_REMEMBERED {
+            elsewhere.push(address);
+        }
+        if let Ok(n) = self.remembered.binary_search_by_key(&address, |&(address, _)| address) {
+            let at = self.remembered[n].1;
+            return Ok(self.decode(&self.bytes[at..at + size]));
+        }
+        let mut bytes = [0; 512];
+        let bytes = bytes.get_mut(..size).ok_or(Fault { address })?;
+        memory.read(address, bytes)?;
+        Ok(self.decode(bytes))
+    }
+
+    /// Where in `bytes` a frame is that lies in a chunk.
+    fn in_chunks(&mut self, memory: &dyn Memory, address: usize) -> Result<Option<usize>, Trouble> {
+        let size = self.layout.frame.size;
+        let mut n = 0;
+        loop {
+            while let Some(&chunk) = self.chunks.get(n) {
+                if (chunk.address..chunk.end).contains(&address) && chunk.end - address >= size {
+                    return Ok(Some(self.load(memory, n)? + address - chunk.address));
+                }
+                n += 1;
+            }
+            if self.oldest_known || !self.know_older(memory)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads a chunk that was only known of. Stacks are walked from new to old: newer ones are done with.
+    fn load(&mut self, memory: &dyn Memory, n: usize) -> Result<usize, Trouble> {
+        let chunk = self.chunks[n];
+        if let Some(at) = chunk.at {
+            return Ok(at);
+        }
+        let (at, length) = (self.filled, chunk.end - chunk.address);
+        if at + length > MAX_BYTES {
+            return Err(Trouble::Deep);
+        }
+        self.make_room(length);
+        memory.read(chunk.address, &mut self.bytes[at..at + length])?;
+        self.chunks[n].at = Some(at);
+        Ok(at)
+    }
+
+    fn make_room(&mut self, length: usize) {
+        self.filled += length;
+        if self.bytes.len() < self.filled {
+            self.bytes.resize(self.filled, 0);
+        }
+    }
+
+    /// Reads the header of the next older chunk; false if there is none.
+    fn know_older(&mut self, memory: &dyn Memory) -> Result<bool, Trouble> {
+        let previous = self.chunks.last().map_or(0, |chunk| chunk.previous);
+        if previous == 0 || self.chunks.len() == MAX_CHUNKS {
+            self.oldest_known = true;
+            return Ok(false);
+        }
+        let mut header = [0; HEADER];
+        memory.read(previous, &mut header)?;
+        let [before, size, used] = [0, WORD, 2 * WORD].map(|at| word(&header, at));
+        let length = used.saturating_mul(WORD).saturating_add(HEADER);
+        if length > size.min(MAX_BYTES) {
+            return Err(Trouble::Fault(Fault { address: previous }));
+        }
+        let end = previous.saturating_add(length);
+        self.chunks.push(Chunk { address: previous, end, previous: before, at: None });
+        Ok(true)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Frame {
+        let at = self.layout.frame;
+        Frame {
+            code: word(bytes, at.code) & !at.tag,
+            previous: word(bytes, at.previous),
+            instruction: word(bytes, at.instruction),
+            owner: bytes[at.owner],
+            is_entry: match at.entry {
+                Entry::Flag(flag) => bytes[flag] != 0,
+                Entry::Foreign => bytes[at.owner] >= at.first_foreign_owner,
+                Entry::Linked => false,
+            },
+        }
+    }
+
+    fn has_begun(&self, frame: Frame) -> bool {
+        let first = frame.code.wrapping_add(self.layout.code.instructions);
+        frame.instruction != first.wrapping_sub(INSTRUCTION_BYTES)
+    }
+
+    /// The current frame of a `_PyCFrame`.
+    fn current_of(&self, memory: &dyn Memory, cframe: usize) -> Result<usize, Fault> {
+        match self.layout.thread.current {
+            Current::Frame(_) => Ok(0),
+            Current::CFrame { frame, .. } => memory.word(cframe.wrapping_add(frame)),
+        }
+    }
+}
+
+/// Newest chunk, top and limit of a thread's data stack.
+fn data_stack(layout: &Layout, thread: &[u8]) -> [usize; 3] {
+    [0, 1, 2].map(|n| word(thread, layout.thread.chunk + n * WORD))
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Trouble {
+        Trouble::Fault(fault)
+    }
+}
+
+/// Steps along a list that may be a circle.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steps {
+    pub count: usize,
+    mark: usize,
+}
+
+impl Steps {
+    /// Goes to the next address. True if the list leads back to itself, which takes a few rounds to be seen:
+    /// the walk comes back to where it was when its count was a power of two (Brent's algorithm).
+    pub fn is_circle(&mut self, address: usize) -> bool {
+        if self.count > 0 && address == self.mark {
+            return true;
+        }
+        self.count += 1;
+        if self.count.is_power_of_two() {
+            self.mark = address;
+        }
+        false
+    }
+}

@@ -1,0 +1,61 @@
+//! Where a process has its Python.
+
+use crate::cpython::cpython_layout::{Layout, Unknown};
+use crate::linux::memory::{Fault, Memory};
+use crate::stacks::stack_reader::Failure;
+use py_spy::python_process_info::{get_python_version, PythonProcessInfo};
+use py_spy::PythonSpy;
+use remoteprocess::Process;
+
+/// The Python of a process and the layout of its memory.
+#[derive(Debug)]
+pub struct Runtime {
+    /// Like "3.11.7".
+    pub python: String,
+    pub layout: Layout,
+}
+
+impl Runtime {
+    /// Finds the Python of a process: by its symbols, or else by what the py-spy crate finds in its memory. (The
+    /// crate proves what it finds by reading stacks in its own way, which not every process has in its reach.)
+    pub fn find(pid: i32, memory: &dyn Memory) -> Result<Runtime, Failure> {
+        let process = Process::new(pid).map_err(|error| Failure::new("read", &error))?;
+        let crates = |error: anyhow::Error| Failure::new("read", &error);
+        let info = PythonProcessInfo::new(&process).map_err(crates)?;
+        let version = get_python_version(&info, &process).map_err(crates)?;
+        if version.major != 3 {
+            return Err(Unknown::Version.into());
+        }
+        let python =
+            format!("{}.{}.{}{}", version.major, version.minor, version.patch, version.release_flags);
+        let symbol = info.get_symbol("_PyRuntime").map(|&address| address as usize);
+        // Where there are no symbols, it may have a section of its own.
+        let binaries = [&info.python_binary, &info.libpython_binary].into_iter().flatten();
+        let sections = binaries.map(|binary| binary.pyruntime_addr as usize).filter(|&address| address != 0);
+        for address in symbol.into_iter().chain(sections) {
+            match Layout::at(memory, version.minor, address) {
+                Ok(layout) => return Ok(Runtime { python, layout }),
+                Err(Unknown::Runtime | Unknown::Fault(_)) => {}
+                Err(unknown) => return Err(unknown.into()),
+            }
+        }
+        let spy = PythonSpy::new(pid, &py_spy::Config::default()).map_err(crates)?;
+        let address = Layout::runtime_of(memory, version.minor, spy.addresses.interpreter_address)?;
+        Ok(Runtime { python, layout: Layout::at(memory, version.minor, address)? })
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure::new("read", &fault)
+    }
+}
+
+impl From<Unknown> for Failure {
+    fn from(unknown: Unknown) -> Failure {
+        match unknown {
+            Unknown::Fault(fault) => fault.into(),
+            unknown => Failure::new("other", &unknown),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Clocks, and what the sampling thread asks of the kernel.
+
+use crate::linux::target::clock_ns;
+
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+pub fn unix_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME).unwrap_or(0)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
+}
+
+/// Makes the calling thread fit to sample.
+pub fn become_sampling_thread() {
+    block_signals();
+    wake_on_time();
+}
+
+/// Signals are for the host's own threads.
+fn block_signals() {
+    // SAFETY: `all` is a valid signal set, filled before it is used.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// The kernel otherwise puts off a wake-up by up to 50 µs to make it coincide with others, such as the target's
+/// own timers: it would be looked at just when it begins to work.
+fn wake_on_time() {
+    // SAFETY: this request takes a number, no pointer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}

@@ -1,0 +1,276 @@
+//! The threads of the target: which there are, which of them run.
+
+use crate::linux::os_thread::{Look, OsThread, Since};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
+
+/// Where glibc keeps a thread's id behind its pthread_t. Only believed if it names a thread of the target.
+#[cfg(target_arch = "x86_64")]
+pub const PTHREAD_TID_OFFSET: usize = 720;
+#[cfg(not(target_arch = "x86_64"))]
+pub const PTHREAD_TID_OFFSET: usize = 208;
+
+/// All threads as of the last `look`.
+#[derive(Debug)]
+pub struct Threads {
+    pid: i32,
+    /// /proc/PID/task, whose link count says how many threads there are.
+    folder: File,
+    listed_links: u64,
+    by_tid: HashMap<i32, OsThread>,
+    /// When the last look began, until it is taken.
+    pub looked: Option<Instant>,
+    /// The target lives in a pid namespace of its own: the ids it uses, and ours for them.
+    foreign: Option<HashMap<i32, i32>>,
+}
+
+impl Threads {
+    /// # Errors
+    /// If there is no such process.
+    pub fn of(pid: i32) -> io::Result<Threads> {
+        let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/pid")).ok();
+        let foreign = namespace(&pid.to_string()) != namespace("self");
+        let folder = File::open(format!("/proc/{pid}/task"))?;
+        let foreign = foreign.then(HashMap::new);
+        Ok(Threads { pid, folder, listed_links: 0, by_tid: HashMap::new(), looked: None, foreign })
+    }
+
+    /// Looks at every thread anew. To be done before the target is stopped: after that they all read as stopped.
+    ///
+    /// True if they had to be listed anew.
+    ///
+    /// # Errors
+    /// If the process is no more.
+    pub fn look(&mut self) -> io::Result<bool> {
+        self.looked = Some(Instant::now());
+        let (mut ran, mut gone) = (false, self.by_tid.is_empty());
+        for thread in self.by_tid.values_mut() {
+            match thread.look() {
+                Look::Still => {}
+                Look::Ran => ran = true,
+                Look::Gone => gone = true,
+            }
+        }
+        // Only a thread that runs makes others. As many threads as before are the same ones if none has ended.
+        let links = if ran || gone { self.folder.metadata()?.nlink() } else { self.listed_links };
+        let anew = gone || links != self.listed_links;
+        if anew {
+            self.list_anew()?;
+            self.listed_links = links;
+        }
+        Ok(anew)
+    }
+
+    fn list_anew(&mut self) -> io::Result<()> {
+        let tids = list(self.pid)?;
+        self.by_tid.retain(|tid, _| tids.contains(tid));
+        for &tid in &tids {
+            let thread = self.by_tid.entry(tid).or_insert_with(|| OsThread::of(self.pid, tid));
+            if thread.look() == Look::Gone {
+                self.by_tid.remove(&tid);
+            }
+        }
+        if let Some(foreign) = &mut self.foreign {
+            foreign.retain(|_, tid| self.by_tid.contains_key(tid));
+            let known: Vec<i32> = foreign.values().copied().collect();
+            for &tid in self.by_tid.keys().filter(|tid| !known.contains(tid)) {
+                foreign.insert(inner_tid(self.pid, tid).unwrap_or(tid), tid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Our id of the thread that the interpreter calls `native_id` (Python 3.11 and later know it) or `pthread`
+    /// (0: not known); None if no thread can be named with certainty.
+    ///
+    /// A program that embeds Python and forks in C, as uWSGI does, leaves `native_id` at the parent's thread
+    /// until Python itself is told of the fork; glibc puts its own record right at once.
+    pub fn find(&self, native_id: Option<i32>, pthread: u64) -> Option<i32> {
+        let recorded = || match pthread {
+            0 => None,
+            _ => self.named(read_i32(self.pid, (pthread as usize).wrapping_add(PTHREAD_TID_OFFSET))?),
+        };
+        native_id.and_then(|id| self.named(id)).or_else(recorded)
+    }
+
+    /// The only thread, if there is but one.
+    pub fn only(&self) -> Option<i32> {
+        (self.by_tid.len() == 1).then(|| self.by_tid.keys().next().copied()).flatten()
+    }
+
+    /// Our id of the thread that the target itself calls `inner_tid`.
+    fn named(&self, inner_tid: i32) -> Option<i32> {
+        let tid = match &self.foreign {
+            Some(foreign) => *foreign.get(&inner_tid)?,
+            None => inner_tid,
+        };
+        self.by_tid.contains_key(&tid).then_some(tid)
+    }
+
+    /// Whether a thread works, or would if it had a CPU; None if that is not known.
+    pub fn busy(&self, tid: i32) -> Option<bool> {
+        self.by_tid.get(&tid)?.busy()
+    }
+
+    /// Was on no CPU at the last look.
+    pub fn still(&self, tid: i32) -> bool {
+        self.by_tid.get(&tid).is_some_and(OsThread::still)
+    }
+
+    /// Whether a thread's stack in an interpreter may have changed between the last reading of it and the last
+    /// look.
+    pub fn may_have_run_in(&self, tid: i32, interpreter: usize) -> bool {
+        self.by_tid.get(&tid).is_none_or(|thread| thread.may_have_run_in(interpreter))
+    }
+
+    /// The threads that were on a CPU at the last look.
+    pub fn on_cpu(&self) -> Vec<i32> {
+        self.by_tid.iter().filter(|(_, thread)| thread.on_cpu()).map(|(&tid, _)| tid).collect()
+    }
+
+    /// Whether the main thread was stopped by a signal at the last look: all of them are then, or soon will be.
+    pub fn stopped(&self) -> bool {
+        self.by_tid.get(&self.pid).is_some_and(OsThread::stopped)
+    }
+
+    /// A thread that was pushed aside in the middle of its work.
+    pub fn pushed_aside(&self) -> Option<i32> {
+        self.by_tid.iter().find(|(_, thread)| thread.pushed_aside()).map(|(&tid, _)| tid)
+    }
+
+    /// Whether no thread at all has run between the last reading of them all and the last look.
+    pub fn none_ran(&self) -> bool {
+        !self.by_tid.is_empty() && self.by_tid.values().all(|thread| !thread.may_have_run())
+    }
+
+    /// The stack of this thread in an interpreter was read after the last look.
+    pub fn was_read_in(&mut self, tid: i32, interpreter: usize) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(|thread| thread.was_read_in(interpreter));
+    }
+
+    /// So was everything there is to be read of all but these.
+    pub fn were_read_except(&mut self, tids: &[i32]) {
+        let others = self.by_tid.iter_mut().filter(|(tid, _)| !tids.contains(tid));
+        others.for_each(|(_, thread)| thread.was_read());
+    }
+
+    /// What was read of this thread is not to be used again.
+    pub fn forget(&mut self, tid: i32) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::forget);
+    }
+
+    /// Nothing that was read is to be used again.
+    pub fn forget_all(&mut self) {
+        self.by_tid.values_mut().for_each(OsThread::forget);
+    }
+
+    /// This thread was stopped by us after the last look.
+    pub fn was_stopped(&mut self, tid: i32) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::was_stopped);
+    }
+
+    /// What became of a thread since the last look.
+    pub fn since_look(&mut self, tid: i32) -> Since {
+        self.by_tid.get_mut(&tid).map_or(Since::Moved, OsThread::since_look)
+    }
+
+    /// Whether none was on a CPU at the last look.
+    pub fn were_all_still(&self) -> bool {
+        self.by_tid.values().all(OsThread::still)
+    }
+
+    /// Whether none has run since the last look, at which none was on a CPU, and none was born.
+    pub fn are_all_still(&mut self) -> bool {
+        self.by_tid.values_mut().all(|thread| thread.since_look() == Since::Still)
+            && self.folder.metadata().is_ok_and(|folder| folder.nlink() == self.listed_links)
+    }
+}
+
+/// The thread ids of a process.
+pub fn list(pid: i32) -> io::Result<Vec<i32>> {
+    let mut tids = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        tids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(tids)
+}
+
+fn inner_tid(pid: i32, tid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_ascii_whitespace().last()?.parse().ok()
+}
+
+fn read_i32(pid: i32, address: usize) -> Option<i32> {
+    let mut value = 0i32;
+    let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: size_of::<i32>() };
+    let remote =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: size_of::<i32>() };
+    // SAFETY: at most four bytes are written, into `value`.
+    let length = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    (length == size_of::<i32>() as isize).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> (i32, u64) {
+        // SAFETY: neither call takes arguments.
+        unsafe { (libc::gettid(), libc::pthread_self() as u64) }
+    }
+
+    #[test]
+    fn a_thread_is_found_by_its_kernel_id_and_by_its_pthread() {
+        let mut threads = Threads::of(std::process::id() as i32).unwrap();
+        threads.look().unwrap();
+        let (tid, pthread) = here();
+        assert_eq!(threads.find(Some(tid), 0), Some(tid));
+        assert_eq!(threads.find(None, pthread), Some(tid));
+        // Thread 1 is not one of this process: the record behind the pthread decides.
+        assert_eq!(threads.find(Some(1), pthread), Some(tid));
+        assert_eq!(threads.find(Some(1), 0), None);
+        assert_eq!(threads.find(None, 0), None);
+        assert_eq!(threads.busy(tid), Some(true));
+        assert!(threads.on_cpu().contains(&tid));
+        assert!(!threads.none_ran() && !threads.are_all_still());
+    }
+
+    #[test]
+    fn threads_of_a_foreign_namespace_go_by_the_ids_that_the_target_uses() {
+        let mut threads = Threads::of(std::process::id() as i32).unwrap();
+        threads.foreign = Some(HashMap::new());
+        threads.look().unwrap();
+        let (tid, _) = here();
+        assert_eq!(threads.find(inner_tid(threads.pid, tid), 0), Some(tid));
+    }
+
+    #[test]
+    fn threads_are_listed_anew_when_one_is_born_or_ends() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let tid = child.id() as i32;
+        let mut threads = Threads::of(tid).unwrap();
+        threads.look().unwrap();
+        assert_eq!(threads.only(), Some(tid));
+        // It sleeps before it is done with starting as well.
+        while !(threads.none_ran() && threads.are_all_still() && threads.on_cpu().is_empty()) {
+            std::thread::yield_now();
+            threads.were_read_except(&[]);
+            threads.look().unwrap();
+        }
+        threads.forget_all();
+        assert!(!threads.none_ran());
+        // As if another thread had been there instead.
+        threads.by_tid.clear();
+        threads.by_tid.insert(-1, OsThread::of(tid, -1));
+        threads.look().unwrap();
+        assert_eq!(threads.only(), Some(tid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(threads.look().is_err() || threads.only().is_none());
+    }
+}

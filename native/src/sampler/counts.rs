@@ -1,0 +1,169 @@
+//! How often each stack of each thread was seen in each state.
+
+use crate::stacks::stack_interner::StackId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a thread was doing when it was sampled: a partition, every sample has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Idle,
+    Running,
+    Gil,
+}
+
+impl State {
+    /// Decides from what was read about a thread.
+    ///
+    /// `busy` is what the kernel says of it; `active` is the reader's guess, used only where the OS thread is
+    /// not known. Holding the GIL outranks both: it is read at the same instant as the stack, and a holder that
+    /// the kernel put to sleep (a page fault, a disk read inside C code) keeps every other thread from running
+    /// Python.
+    pub fn decide(owns_gil: bool, busy: Option<bool>, active: bool) -> State {
+        if owns_gil {
+            return State::Gil;
+        }
+        match busy.unwrap_or(active) {
+            true => State::Running,
+            false => State::Idle,
+        }
+    }
+}
+
+/// Whose samples are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Who {
+    Main,
+    Other,
+    Named(Arc<str>),
+}
+
+impl Who {
+    pub fn text(&self) -> &str {
+        match self {
+            Who::Main => "main",
+            Who::Other => "other",
+            Who::Named(name) => name,
+        }
+    }
+}
+
+/// One thread at one tick.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub who: Who,
+    /// What the program calls the thread, where that is asked for and known.
+    pub name: Option<Arc<str>>,
+    pub stack: StackId,
+    pub state: State,
+    pub truncated: bool,
+}
+
+/// Samples in (idle, running, gil).
+pub type States = [u64; 3];
+
+/// Samples by thread, stack and state.
+#[derive(Debug)]
+pub struct Counts {
+    rows: HashMap<(Who, StackId), States>,
+    max_rows: usize,
+    total: u64,
+    /// Samples counted under `(other)`.
+    pub other: u64,
+}
+
+impl Counts {
+    pub fn new(max_rows: usize) -> Counts {
+        Counts { rows: HashMap::new(), max_rows, total: 0, other: 0 }
+    }
+
+    /// Counts one sample. A new stack beyond the limit is counted under `(other)`.
+    pub fn add(&mut self, sample: &Sample) {
+        self.total += 1;
+        let mut key = (sample.who.clone(), sample.stack);
+        if !self.rows.contains_key(&key) && self.rows.len() >= self.max_rows {
+            key.1 = StackId::OTHER;
+        }
+        self.other += u64::from(key.1 == StackId::OTHER);
+        self.rows.entry(key).or_default()[sample.state as usize] += 1;
+    }
+
+    /// The number of samples counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = (&Who, StackId, States)> + '_ {
+        self.rows.iter().map(|((who, stack), states)| (who, *stack, *states))
+    }
+
+    /// Gives what was counted and begins anew.
+    pub fn swap(&mut self) -> Counts {
+        std::mem::replace(self, Counts::new(self.max_rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stacks::frame_text::Call;
+    use crate::stacks::stack_interner::Book;
+
+    fn stacks<const N: usize>(names: [&str; N]) -> [StackId; N] {
+        let mut book = Book::new(100);
+        names.map(|function| {
+            let frame = book.frame(&Call { function, file: "", line: 0 });
+            book.stack(&[frame], 10).0
+        })
+    }
+
+    fn sample(who: Who, stack: StackId, state: State) -> Sample {
+        Sample { who, name: None, stack, state, truncated: false }
+    }
+
+    fn sorted(counts: &Counts) -> Vec<(&Who, StackId, States)> {
+        let mut rows: Vec<_> = counts.rows().collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn the_os_decides_idleness_and_the_gil_outranks_it() {
+        assert_eq!(State::decide(false, Some(false), true), State::Idle);
+        assert_eq!(State::decide(false, Some(true), false), State::Running);
+        assert_eq!(State::decide(true, Some(false), false), State::Gil);
+        assert_eq!(State::decide(false, None, true), State::Running);
+        assert_eq!(State::decide(false, None, false), State::Idle);
+    }
+
+    #[test]
+    fn samples_of_one_stack_are_counted_by_thread_and_state() {
+        let [a, b] = stacks(["a", "b"]);
+        let mut counts = Counts::new(10);
+        counts.add(&sample(Who::Main, b, State::Gil));
+        counts.add(&sample(Who::Main, a, State::Idle));
+        counts.add(&sample(Who::Main, b, State::Gil));
+        counts.add(&sample(Who::Other, b, State::Running));
+        counts.add(&sample(Who::Main, b, State::Running));
+        assert_eq!((counts.total(), counts.other), (5, 0));
+        let (main, other) = (&Who::Main, &Who::Other);
+        assert_eq!(sorted(&counts), [(main, a, [1, 0, 0]), (main, b, [0, 1, 2]), (other, b, [0, 1, 0])]);
+        assert_eq!(counts.swap().total(), 5);
+        assert_eq!((counts.total(), counts.rows().count()), (0, 0));
+    }
+
+    #[test]
+    fn stacks_beyond_the_limit_are_counted_as_other() {
+        let [a, b, c, d] = stacks(["a", "b", "c", "d"]);
+        let mut counts = Counts::new(2);
+        for stack in [a, b, c, d, a] {
+            counts.add(&sample(Who::Main, stack, State::Idle));
+        }
+        assert_eq!((counts.total(), counts.other), (5, 2));
+        let main = &Who::Main;
+        assert_eq!(
+            sorted(&counts),
+            [(main, StackId::OTHER, [2, 0, 0]), (main, a, [2, 0, 0]), (main, b, [1, 0, 0])]
+        );
+    }
+}

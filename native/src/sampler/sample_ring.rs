@@ -1,0 +1,155 @@
+//! The last samples one by one, each with its time.
+
+use crate::sampler::counts::{Sample, State, Who};
+use crate::stacks::stack_interner::{Book, StackId};
+use std::collections::{HashMap, VecDeque};
+
+/// A bounded row of samples: a new one beyond the bound takes the place of the oldest.
+#[derive(Debug)]
+pub struct Ring {
+    samples: VecDeque<Timed>,
+    max_samples: usize,
+    dropped: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Timed {
+    monotonic_ns: u64,
+    who: Who,
+    stack: StackId,
+    state: State,
+}
+
+/// Samples of some time, oldest first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// When the first sample was taken, in Unix time.
+    pub start_ns: u64,
+    /// The same moment on the monotonic clock.
+    pub monotonic_ns: u64,
+    pub threads: Vec<String>,
+    pub stacks: Vec<String>,
+    /// (nanoseconds since the start, index of its thread, index of its stack, state: 0 idle, 1 running, 2 gil)
+    pub samples: Vec<(u64, usize, usize, u8)>,
+    /// Samples that had to make room for newer ones since sampling began.
+    pub dropped: u64,
+}
+
+impl Ring {
+    pub fn new(max_samples: usize) -> Ring {
+        Ring { samples: VecDeque::new(), max_samples, dropped: 0 }
+    }
+
+    pub fn add(&mut self, monotonic_ns: u64, samples: &[Sample]) {
+        if self.max_samples == 0 {
+            return;
+        }
+        for Sample { who, name, stack, state, .. } in samples {
+            if self.samples.len() == self.max_samples {
+                self.samples.pop_front();
+                self.dropped += 1;
+            }
+            let who = name.clone().map_or_else(|| who.clone(), Who::Named);
+            self.samples.push_back(Timed { monotonic_ns, who, stack: *stack, state: *state });
+        }
+    }
+
+    /// The stacks of all samples held.
+    pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
+        self.samples.iter().map(|sample| sample.stack)
+    }
+
+    /// The samples since a moment on the monotonic clock, which is `unix_ahead_ns` behind Unix time, without
+    /// the first `after` that were ever added.
+    pub fn since(&self, monotonic_ns: u64, after: u64, unix_ahead_ns: u64, book: &Book) -> Timeline {
+        let by_time = self.samples.partition_point(|sample| sample.monotonic_ns < monotonic_ns);
+        let first = by_time.max(after.saturating_sub(self.dropped).min(self.samples.len() as u64) as usize);
+        let mut timeline = Timeline { dropped: self.dropped, ..Timeline::default() };
+        let Some(start_ns) = self.samples.get(first).map(|sample| sample.monotonic_ns) else {
+            return timeline;
+        };
+        timeline.start_ns = start_ns + unix_ahead_ns;
+        timeline.monotonic_ns = start_ns;
+        let (mut threads, mut stacks) = (HashMap::new(), HashMap::new());
+        let page = book.page();
+        for sample in self.samples.range(first..) {
+            let thread = *threads.entry(&sample.who).or_insert_with(|| {
+                timeline.threads.push(sample.who.text().to_owned());
+                timeline.threads.len() - 1
+            });
+            let stack = *stacks.entry(sample.stack).or_insert_with(|| {
+                timeline.stacks.push(page.folded(&book.frames_of(sample.stack).unwrap_or_default()));
+                timeline.stacks.len() - 1
+            });
+            timeline.samples.push((sample.monotonic_ns - start_ns, thread, stack, sample.state as u8));
+        }
+        timeline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stacks::frame_text::Call;
+
+    #[test]
+    fn the_newest_samples_are_kept_with_their_times() {
+        let mut book = Book::new(10);
+        let mut stack = |function| {
+            let frame = book.frame(&Call { function, file: "", line: 0 });
+            book.stack(&[frame], 10).0
+        };
+        let sample = |who, stack, state| Sample { who, name: None, stack, state, truncated: false };
+        let (a, b) = (stack("a"), stack("b"));
+        let mut ring = Ring::new(3);
+        ring.add(100, &[sample(Who::Main, a, State::Idle)]);
+        ring.add(200, &[sample(Who::Main, b, State::Gil), sample(Who::Other, a, State::Idle)]);
+        ring.add(300, &[sample(Who::Main, b, State::Running)]);
+        let all = ring.since(0, 0, 5000, &book);
+        assert_eq!((all.start_ns, all.monotonic_ns, all.dropped), (5200, 200, 1));
+        assert_eq!(
+            (all.threads, all.stacks),
+            (vec!["main".into(), "other".into()], vec!["b".into(), "a".into()])
+        );
+        assert_eq!(all.samples, [(0, 0, 0, 2), (0, 1, 1, 0), (100, 0, 0, 1)]);
+        assert_eq!(ring.since(300, 0, 0, &book).samples, [(0, 0, 0, 1)]);
+        assert_eq!(ring.since(301, 0, 0, &book), Timeline { dropped: 1, ..Timeline::default() });
+        assert_eq!(ring.stacks().collect::<Vec<_>>(), [b, a, b]);
+    }
+
+    #[test]
+    fn what_was_told_before_is_left_out_by_its_number() {
+        let book = Book::new(10);
+        let mut ring = Ring::new(3);
+        let sample = |name: Option<&str>| Sample {
+            who: Who::Main,
+            name: name.map(Into::into),
+            stack: StackId::OTHER,
+            state: State::Idle,
+            truncated: false,
+        };
+        for at in [100, 200, 300, 400] {
+            ring.add(at, &[sample(None)]);
+        }
+        let times = |after| ring.since(0, after, 0, &book).samples.len();
+        assert_eq!([0, 1, 2, 3, 4, 5, u64::MAX].map(times), [3, 3, 2, 1, 0, 0, 0]);
+        ring.add(500, &[sample(Some("MainThread"))]);
+        assert_eq!(ring.since(0, 4, 0, &book).threads, ["MainThread"]);
+    }
+
+    #[test]
+    fn a_ring_without_room_keeps_nothing() {
+        let mut ring = Ring::new(0);
+        ring.add(
+            1,
+            &[Sample {
+                who: Who::Main,
+                name: None,
+                stack: StackId::OTHER,
+                state: State::Idle,
+                truncated: false,
+            }],
+        );
+        assert_eq!(ring.stacks().count(), 0);
+    }
+}

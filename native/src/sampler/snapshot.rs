@@ -1,0 +1,42 @@
+//! One reading of a process by one reader, to compare readers by.
+
+use crate::cpython::cpython_reader::Own;
+use crate::stacks::frame_text::Call;
+use crate::stacks::stack_interner::Book;
+use crate::stacks::stack_reader::{Failure, StackReader};
+use py_spy::config::LockingStrategy;
+use py_spy::{Config, PythonSpy};
+
+/// More than this are not expected of one process.
+const MAX_STACKS: usize = 1 << 20;
+
+/// The stacks of all threads, by pthread, as the own reader or the py-spy crate's finds them.
+pub fn snapshot(pid: i32, own: bool, max_depth: usize) -> Result<Vec<(u64, String)>, Failure> {
+    let mut book = Book::new(MAX_STACKS);
+    let mut found = Vec::new();
+    if own {
+        let mut reader = Own::attach(pid, max_depth)?;
+        for interpreter in reader.interpreters()? {
+            let stacks = reader.read(interpreter, &mut |_| true, &mut book)?;
+            found.extend(stacks.threads.iter().map(|thread| (thread.thread_id, thread.stack)));
+        }
+    } else {
+        let config = Config { blocking: LockingStrategy::NonBlocking, ..Config::default() };
+        let spy = PythonSpy::new(pid, &config);
+        let traces = spy.and_then(|mut spy| spy.get_stack_traces());
+        for trace in traces.map_err(|error| Failure::new("other", &error))? {
+            let frames: Vec<_> = trace
+                .frames
+                .iter()
+                .map(|frame| {
+                    let file = frame.short_filename.as_ref().unwrap_or(&frame.filename);
+                    book.frame(&Call { function: &frame.name, file, line: frame.line })
+                })
+                .collect();
+            found.push((trace.thread_id, book.stack(&frames, max_depth).0));
+        }
+    }
+    let page = book.page();
+    let text = |stack| book.frames_of(stack).map_or_else(String::new, |frames| page.folded(&frames));
+    Ok(found.into_iter().map(|(thread, stack)| (thread, text(stack))).collect())
+}

@@ -1,0 +1,93 @@
+//! What a reader of stacks gives and what it is asked for.
+
+use crate::stacks::stack_interner::{Book, StackId};
+use std::time::Instant;
+
+/// One Python thread at one tick.
+#[derive(Clone, Debug)]
+pub struct ThreadStack {
+    /// Its pthread_t.
+    pub thread_id: u64,
+    /// The kernel's id of it as the target itself sees it; None before Python 3.11.
+    pub native_id: Option<i32>,
+    /// Address of the interpreter it belongs to.
+    pub interpreter: usize,
+    pub owns_gil: bool,
+    /// The reader's guess, for a thread whose OS thread is not known.
+    pub active: bool,
+    pub stack: StackId,
+    /// Frames were cut out of the stack.
+    pub truncated: bool,
+    /// The stack could not be read; `stack` means nothing.
+    pub failed: bool,
+}
+
+/// Who holds an interpreter's GIL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gil {
+    /// Address of the holder's thread state, or 0: free.
+    pub holder: usize,
+    /// The holder's kernel id as the target itself sees it.
+    pub native_id: Option<i32>,
+    /// Changes whenever the GIL goes to another thread, where Python counts that; else 0.
+    pub switches: u64,
+}
+
+/// All threads of an interpreter, at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    pub threads: Vec<ThreadStack>,
+    /// When the reading began.
+    pub gil: Gil,
+}
+
+/// A reading that gave nothing.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// One of a small closed set of words.
+    pub kind: &'static str,
+    pub message: String,
+    /// The process stood in the middle of entering a call, or was changed while it was read: let it go and
+    /// read once more.
+    pub again: bool,
+}
+
+/// Reads the stacks of one process. What it reads must stand still: stopping is the caller's business.
+pub trait StackReader: Send {
+    /// Addresses of the interpreters whose threads `read` gives, the main one first.
+    fn interpreters(&mut self) -> Result<Vec<usize>, Failure>;
+
+    /// Stacks are cut at so many frames.
+    fn max_depth(&self) -> usize;
+
+    /// Whether thread states of an interpreter name the threads that run them. Before Python 3.13 those of
+    /// others than the main one may name the thread that made it.
+    fn names_threads(&self, _interpreter: usize) -> bool {
+        true
+    }
+
+    fn gil(&mut self, interpreter: usize) -> Result<Gil, Failure>;
+
+    /// A reading that is not over by then is to be given up, as `slow`: a thread stands still for it.
+    fn deadline(&mut self, _until: Option<Instant>) {}
+
+    /// All threads of an interpreter. `ran` tells of a thread, by the id the target knows it by, whether it may
+    /// have run since the last reading: one that has not has the stack it had.
+    fn read(
+        &mut self,
+        interpreter: usize,
+        ran: &mut dyn FnMut(i32) -> bool,
+        book: &mut Book,
+    ) -> Result<Stacks, Failure>;
+}
+
+impl Failure {
+    pub fn new(kind: &'static str, error: &dyn std::fmt::Display) -> Failure {
+        Failure { kind, message: format!("{error:#}"), again: false }
+    }
+
+    /// Worth another try at once.
+    pub fn passing(kind: &'static str, error: &dyn std::fmt::Display) -> Failure {
+        Failure { again: true, ..Failure::new(kind, error) }
+    }
+}
