@@ -4,9 +4,9 @@
 //!
 //! Nothing is stopped: let the process wait, or stop it first.
 
-use sidelight_native::cpython::cpython_reader::Own;
-use sidelight_native::linux::target::clock_ns;
-use sidelight_native::stacks::stack_interner::Book;
+use sidelight_native::cpython::cpython_reader::CpythonReader;
+use sidelight_native::linux::os::clock_ns;
+use sidelight_native::stacks::stack_interner::StackInterner;
 use sidelight_native::stacks::stack_reader::StackReader;
 use std::error::Error;
 
@@ -17,13 +17,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pid: i32 = arguments.next().ok_or("usage: readers PID [READINGS]")?.parse()?;
     let readings: u32 = arguments.next().map_or(Ok(1000), |text| text.parse())?;
 
-    let mut book = Book::new(1 << 20);
-    let mut own = Own::attach(pid, MAX_DEPTH).map_err(|failure| failure.message)?;
-    let interpreters = own.interpreters().map_err(|failure| failure.message)?;
+    let mut interner = StackInterner::new(1 << 20);
+    let mut reader = CpythonReader::attach(pid, MAX_DEPTH).map_err(|failure| failure.message)?;
+    let interpreters = reader.interpreters().map_err(|failure| failure.message)?;
     let mut read_all = |ran: bool| {
         for &interpreter in &interpreters {
-            own.gil(interpreter).map_err(|failure| failure.message)?;
-            own.read(interpreter, &mut |_| ran, &mut book).map_err(|failure| failure.message)?;
+            reader.gil(interpreter).map_err(|failure| failure.message)?;
+            reader.read(interpreter, &mut |_| ran, &mut interner).map_err(|failure| failure.message)?;
         }
         Ok(())
     };

@@ -109,12 +109,12 @@ mod sidelight_native {
     #[pyfunction]
     #[pyo3(signature = (pid, *, reader = "own", max_depth = 4096))]
     fn snapshot(pid: i32, reader: &str, max_depth: usize) -> PyResult<Vec<(u64, String)>> {
-        let own = match reader {
+        let use_cpython_reader = match reader {
             "own" => true,
             "py-spy" => false,
             _ => return Err(PyValueError::new_err("reader must be own or py-spy")),
         };
-        crate::sampler::snapshot::snapshot(pid, own, max_depth)
+        crate::sampler::snapshot::snapshot(pid, use_cpython_reader, max_depth)
             .map_err(|failure| PyRuntimeError::new_err(format!("{}: {}", failure.kind, failure.message)))
     }
 }

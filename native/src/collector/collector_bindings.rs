@@ -1,6 +1,6 @@
-//! The Python face of `folded` and `trie`. What takes time runs without the GIL.
+//! The Python bindings of `folded` and `trie`. Work that takes time runs without the GIL.
 
-use crate::collector::folded::{fold as read, Between, Limits};
+use crate::collector::folded::{self, FoldLimits, OtherLines};
 use crate::collector::trie;
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
@@ -33,11 +33,13 @@ pub fn fold<'py>(
     max_depth: usize,
 ) -> PyResult<Folded<'py>> {
     let bytes = body.as_bytes();
-    let limits = Limits { stacks: max_stacks, depth: max_depth };
+    let limits = FoldLimits { stacks: max_stacks, depth: max_depth };
     let folded = py
-        .detach(|| read(bytes, start, remark.map_or(Between::Headers, Between::Remarks), limits))
+        .detach(|| {
+            folded::fold(bytes, start, remark.map_or(OtherLines::NextHeader, OtherLines::Comments), limits)
+        })
         .map_err(|refused| PyValueError::new_err(format!("line {} cannot be read", refused.0)))?;
-    let column = |of: &dyn Fn(&crate::collector::folded::Counted<'_>) -> [u8; 8]| {
+    let column = |of: &dyn Fn(&crate::collector::folded::StackCounts<'_>) -> [u8; 8]| {
         PyBytes::new(py, &folded.stacks.iter().flat_map(of).collect::<Vec<u8>>())
     };
     Ok((
@@ -58,7 +60,7 @@ pub fn fold<'py>(
 type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, Vec<i32>, usize, usize);
 
 /// Two columns of bytes.
-type Both<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+type TwoColumns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// A frame, and for each side its samples and nanoseconds: self samples, total samples, self ns, total ns.
 type Costs = (String, Vec<(i64, i64, i64, i64)>);
@@ -90,21 +92,21 @@ impl Pool {
         let words = trie::Texts { offsets: word_offsets.slice(), bytes: words.slice() };
         let lists = trie::Lists { offsets: offsets.slice(), codes: codes.slice(), words };
         let rows = rows.slice();
-        py.detach(|| self.lock().take(lists, rows)).map_err(|_| broken())
+        py.detach(|| self.lock().take(lists, rows)).map_err(|_| mismatched_columns())
     }
 
     fn draw(&self, py: Python<'_>, sides: Vec<Side>, most: usize) -> PyResult<Option<Drawn>> {
         let sides = slices(&sides);
-        let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| broken())?;
+        let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| mismatched_columns())?;
         Ok(drawn.map(|drawn| {
-            let trie::Drawn { names, level, name, samples, microseconds, node, whole, dropped } = drawn;
+            let trie::CallTree { names, level, name, samples, microseconds, node, whole, dropped } = drawn;
             (names, level, name, samples, microseconds, node, whole, dropped)
         }))
     }
 
     fn costs(&self, py: Python<'_>, sides: Vec<Side>) -> PyResult<Option<Vec<Costs>>> {
         let sides = slices(&sides);
-        let costs = py.detach(|| self.lock().costs(&sides)).map_err(|_| broken())?;
+        let costs = py.detach(|| self.lock().costs(&sides)).map_err(|_| mismatched_columns())?;
         let numbers =
             |cost: &trie::Cost| (cost.self_samples, cost.total_samples, cost.self_ns, cost.total_ns);
         Ok(costs.map(|rows| {
@@ -120,8 +122,8 @@ impl Pool {
         PyBytes::new(py, &bytes(&self.lock().depths(), i32::to_ne_bytes))
     }
 
-    fn holding<'py>(&self, py: Python<'py>, wanted: Column<u8>) -> PyResult<Both<'py>> {
-        let (any, last) = self.lock().holding(wanted.slice()).map_err(|_| broken())?;
+    fn holding<'py>(&self, py: Python<'py>, wanted: Column<u8>) -> PyResult<TwoColumns<'py>> {
+        let (any, last) = self.lock().holding(wanted.slice()).map_err(|_| mismatched_columns())?;
         Ok((PyBytes::new(py, &any), PyBytes::new(py, &last)))
     }
 
@@ -131,15 +133,15 @@ impl Pool {
         rows: (Column<i32>, Column<i32>, Column<f64>),
         place: Column<i32>,
         cells: usize,
-    ) -> PyResult<Both<'py>> {
+    ) -> PyResult<TwoColumns<'py>> {
         let rows = trie::Rows { stacks: rows.0.slice(), cells: rows.1.slice(), weights: rows.2.slice() };
         let place = place.slice();
         let found = py.detach(|| {
-            let spread = self.lock().spread(rows, place, cells)?;
-            Ok((bytes(&spread.own, f64::to_ne_bytes), bytes(&spread.total, f64::to_ne_bytes)))
+            let tables = self.lock().cost_tables(rows, place, cells)?;
+            Ok((bytes(&tables.self_cost, f64::to_ne_bytes), bytes(&tables.total_cost, f64::to_ne_bytes)))
         });
-        let (own, total) = found.map_err(|_: trie::Broken| broken())?;
-        Ok((PyBytes::new(py, &own), PyBytes::new(py, &total)))
+        let (self_cost, total_cost) = found.map_err(|_: trie::MismatchedColumns| mismatched_columns())?;
+        Ok((PyBytes::new(py, &self_cost), PyBytes::new(py, &total_cost)))
     }
 }
 
@@ -167,7 +169,7 @@ impl Pool {
     }
 }
 
-fn broken() -> PyErr {
+fn mismatched_columns() -> PyErr {
     PyValueError::new_err("the columns do not fit each other")
 }
 

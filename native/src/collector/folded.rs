@@ -1,8 +1,8 @@
-//! Folded text into what a collector stores: each distinct stack with its hash and its counts by state.
+//! Parsing of folded text into distinct stacks, each with its hash and its counts by state.
 //!
-//! `sidelight_model.folded` and `sidelight_collector.stack_hashing` are the same in Python; a test holds the two
-//! together. What the text must look like is written there. A refusal here says only which line it is about: the
-//! reference, asked again, says why.
+//! `sidelight_model.folded` and `sidelight_collector.stack_hashing` are the reference in Python and define the
+//! format; a test compares the two. An error here names only the line: the caller runs the reference to get the
+//! reason.
 
 use memchr::memmem;
 use std::borrow::Cow;
@@ -16,24 +16,24 @@ const GIL: &str = ";[gil]";
 /// The count has at most as many digits, and so fits.
 const MAX_DIGITS: usize = 15;
 
-/// What lines a text has besides stacks.
+/// The lines of a text that are not stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between<'a> {
-    /// One that begins with `#` is the next window's header, and ends this one.
-    Headers,
-    /// Those that begin like this are passed over.
-    Remarks(&'a str),
+pub enum OtherLines<'a> {
+    /// A line that begins with `#` is the header of the next window and ends this one.
+    NextHeader,
+    /// Lines with this prefix are skipped.
+    Comments(&'a str),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct FoldLimits {
     pub stacks: usize,
     pub depth: usize,
 }
 
 /// A distinct stack: samples idle, running and gil, at most 2^63-1 of each.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Counted<'a> {
+pub struct StackCounts<'a> {
     pub hash: u64,
     pub text: Cow<'a, str>,
     pub counts: [i64; 3],
@@ -41,8 +41,8 @@ pub struct Counted<'a> {
 
 /// The stacks of one window that have samples, in ascending order of hash.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Folded<'a> {
-    pub stacks: Vec<Counted<'a>>,
+pub struct FoldedWindow<'a> {
+    pub stacks: Vec<StackCounts<'a>>,
     /// Samples of all stacks, and of those that were clipped, here or before.
     pub samples: u128,
     pub clipped: u128,
@@ -51,22 +51,22 @@ pub struct Folded<'a> {
     pub next: Option<usize>,
 }
 
-/// The line, from 0, for which a text is refused.
+/// The first line, from 0, that cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Refused(pub usize);
+pub struct UnreadableLine(pub usize);
 
-/// Reads the lines of a body from `start` on, which is where a line begins or beyond the end.
+/// Parses the lines of a body from `start` on: the start of a line, or a position beyond the end.
 pub fn fold<'a>(
     body: &'a [u8],
     start: usize,
-    between: Between<'_>,
-    limits: Limits,
-) -> Result<Folded<'a>, Refused> {
+    other_lines: OtherLines<'_>,
+    limits: FoldLimits,
+) -> Result<FoldedWindow<'a>, UnreadableLine> {
     let rest = body.get(start..).unwrap_or_default();
-    let next = match between {
-        Between::Headers if rest.first() == Some(&b'#') => Some(0),
-        Between::Headers => memmem::find(rest, b"\n#").map(|newline| newline + 1),
-        Between::Remarks(_) => None,
+    let next = match other_lines {
+        OtherLines::NextHeader if rest.first() == Some(&b'#') => Some(0),
+        OtherLines::NextHeader => memmem::find(rest, b"\n#").map(|newline| newline + 1),
+        OtherLines::Comments(_) => None,
     };
     // The newline before a header ends the line above it.
     let part = next.map_or(rest, |header| &rest[..header.saturating_sub(1)]);
@@ -82,11 +82,11 @@ pub fn fold<'a>(
         let end = memchr::memchr(b'\n', &good.as_bytes()[begin..]).map(|at| begin + at);
         let here = lines.saturating_sub(1);
         if end.is_none() && unreadable {
-            return Err(Refused(here));
+            return Err(UnreadableLine(here));
         }
         let line = &good[begin..end.unwrap_or(good.len())];
-        if !matches!(between, Between::Remarks(remark) if line.starts_with(remark)) {
-            table.add(line, limits).ok_or(Refused(here))?;
+        if !matches!(other_lines, OtherLines::Comments(remark) if line.starts_with(remark)) {
+            table.add(line, limits).ok_or(UnreadableLine(here))?;
         }
         let Some(newline) = end else { break };
         begin = newline + 1;
@@ -105,17 +105,17 @@ struct Table<'a> {
     hash: fn(&[u8]) -> u64,
     sums: Vec<(u64, Sum<'a>)>,
     by_hash: HashMap<u64, usize>,
-    /// Stacks whose hash another one had before them, by their text: nobody can make this slow.
-    twins: HashMap<Cow<'a, str>, usize>,
+    /// Stacks whose hash an earlier stack has, by their text: hash collisions cannot make this slow.
+    collisions: HashMap<Cow<'a, str>, usize>,
 }
 
 impl<'a> Table<'a> {
     fn new(hash: fn(&[u8]) -> u64) -> Table<'a> {
-        Table { hash, sums: Vec::new(), by_hash: HashMap::new(), twins: HashMap::new() }
+        Table { hash, sums: Vec::new(), by_hash: HashMap::new(), collisions: HashMap::new() }
     }
 
-    /// None if the line is refused.
-    fn add(&mut self, line: &'a str, limits: Limits) -> Option<()> {
+    /// None if the line cannot be parsed.
+    fn add(&mut self, line: &'a str, limits: FoldLimits) -> Option<()> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.is_empty() {
             return Some(());
@@ -128,23 +128,23 @@ impl<'a> Table<'a> {
         }
         let count: u64 = digits.parse().ok()?;
         let (stack, state) = state_of(&line[..space]);
-        let at = match clipped(stack, limits.depth) {
+        let at = match clip(stack, limits.depth) {
             Some(_) if !is_stack(stack) => return None,
-            Some(cut) => self.place(Cow::Owned(cut))?,
-            None => self.place(Cow::Borrowed(stack))?,
+            Some(cut) => self.index_of(Cow::Owned(cut))?,
+            None => self.index_of(Cow::Borrowed(stack))?,
         };
         self.sums[at].1.counts[state] += u128::from(count);
         (self.sums.len() <= limits.stacks).then_some(())
     }
 
-    /// Where a stack is counted; None if it is not one.
-    fn place(&mut self, stack: Cow<'a, str>) -> Option<usize> {
+    /// The index of a stack in `sums`; None if it is not a stack.
+    fn index_of(&mut self, stack: Cow<'a, str>) -> Option<usize> {
         let hash = (self.hash)(stack.as_bytes());
         let new = self.sums.len();
         let at = match self.by_hash.entry(hash) {
             Entry::Vacant(entry) => *entry.insert(new),
             Entry::Occupied(entry) if self.sums[*entry.get()].1.text == stack => *entry.get(),
-            Entry::Occupied(_) => *self.twins.entry(stack.clone()).or_insert(new),
+            Entry::Occupied(_) => *self.collisions.entry(stack.clone()).or_insert(new),
         };
         if at == new {
             if !is_stack(&stack) {
@@ -155,8 +155,8 @@ impl<'a> Table<'a> {
         Some(at)
     }
 
-    fn finish(self, lines: usize, next: Option<usize>) -> Folded<'a> {
-        let mut folded = Folded { lines, next, ..Folded::default() };
+    fn finish(self, lines: usize, next: Option<usize>) -> FoldedWindow<'a> {
+        let mut folded = FoldedWindow { lines, next, ..FoldedWindow::default() };
         for (hash, Sum { text, counts }) in self.sums {
             let samples = counts.iter().sum::<u128>();
             if samples == 0 {
@@ -167,7 +167,7 @@ impl<'a> Table<'a> {
                 folded.clipped += samples;
             }
             let counts = counts.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-            folded.stacks.push(Counted { hash, text, counts });
+            folded.stacks.push(StackCounts { hash, text, counts });
         }
         folded.stacks.sort_unstable_by(|one, other| (one.hash, &one.text).cmp(&(other.hash, &other.text)));
         folded
@@ -197,14 +197,14 @@ fn is_clipped(stack: &str) -> bool {
 }
 
 /// The stack cut to a depth, the middle becoming one frame and both ends kept; None if it is no deeper.
-fn clipped(stack: &str, depth: usize) -> Option<String> {
+fn clip(stack: &str, depth: usize) -> Option<String> {
     // A frame is a character at least, and a `;` stands between two: shorter texts need no counting.
     if stack.len() <= 2 * depth || memchr::memchr_iter(b';', stack.as_bytes()).count() < depth {
         return None;
     }
     let frames: Vec<&str> = stack.split(';').collect();
-    let kept = depth.saturating_sub(1);
-    let (root, leaf) = (kept.div_ceil(2), kept / 2);
+    let frames_left = depth.saturating_sub(1);
+    let (root, leaf) = (frames_left.div_ceil(2), frames_left / 2);
     Some([&frames[..root], &[TRUNCATED], &frames[frames.len() - leaf..]].concat().join(";"))
 }
 

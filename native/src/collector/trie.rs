@@ -1,9 +1,9 @@
-//! Stacks of frames into the call tree that is drawn, in columns.
+//! The call tree of stacks, in columns.
 //!
-//! `sidelight_collector.query.call_tree` has the same in Python (over `sidelight_model.tree`), which says what each
-//! number is; a test holds the two together. Here the order comes first: once the stacks are sorted by the text of
-//! their frames, each shares with the one before it just the path from the root that both have, so that nodes come
-//! in pre-order, no node is ever looked for, and nothing recurses.
+//! `sidelight_collector.query.call_tree` is the reference in Python (over `sidelight_model.tree`) and defines each
+//! number; a test compares the two. Here the stacks are sorted by the texts of their frames first. Each then shares
+//! exactly one path from the root with the one before it, so nodes are made in pre-order, no node is searched for,
+//! and nothing recurses.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ const ROOT: &str = "total";
 const OTHER: &str = "(other)";
 const NONE: u32 = u32::MAX;
 
-/// Whole numbers up to this are floating point numbers to the last digit.
-const EXACT: u64 = 1 << 53;
+/// Integers up to this are exact as floating point numbers.
+const MAX_EXACT_F64: u64 = 1 << 53;
 
 /// Columns that do not fit each other.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Broken;
+pub struct MismatchedColumns;
 
 /// A column of texts as Arrow has it: text i is the bytes from offset i to the next.
 #[derive(Clone, Copy)]
@@ -26,9 +26,9 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn get(&self, at: usize) -> Result<&'a str, Broken> {
-        let bytes = self.bytes.get(span(self.offsets, at)?).ok_or(Broken)?;
-        std::str::from_utf8(bytes).map_err(|_| Broken)
+    fn get(&self, at: usize) -> Result<&'a str, MismatchedColumns> {
+        let bytes = self.bytes.get(span(self.offsets, at)?).ok_or(MismatchedColumns)?;
+        std::str::from_utf8(bytes).map_err(|_| MismatchedColumns)
     }
 }
 
@@ -40,12 +40,13 @@ pub struct Lists<'a> {
     pub words: Texts<'a>,
 }
 
-fn span(offsets: &[i32], at: usize) -> Result<std::ops::Range<usize>, Broken> {
-    let bound = |at: usize| offsets.get(at).and_then(|&bound| usize::try_from(bound).ok()).ok_or(Broken);
+fn span(offsets: &[i32], at: usize) -> Result<std::ops::Range<usize>, MismatchedColumns> {
+    let bound =
+        |at: usize| offsets.get(at).and_then(|&bound| usize::try_from(bound).ok()).ok_or(MismatchedColumns);
     Ok(bound(at)?..bound(at + 1)?)
 }
 
-/// What is drawn of one side: rows of a stack's number, samples and the time that one stands for.
+/// One side of a comparison: rows of a stack number, samples, and the nanoseconds per sample.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
     pub stacks: &'a [i32],
@@ -57,7 +58,7 @@ pub struct Side<'a> {
 pub struct Pool {
     lines: bool,
     texts: Vec<Box<str>>,
-    known: HashMap<Box<str>, u32>,
+    word_of_text: HashMap<Box<str>, u32>,
     frames: Vec<u32>,
     /// Where in `frames` each stack ends.
     ends: Vec<usize>,
@@ -68,8 +69,8 @@ pub struct Pool {
 impl Pool {
     /// A pool whose stack 0 is this frame alone. Without `lines` frames are taken without their line numbers.
     pub fn new(first: &str, lines: bool) -> Pool {
-        let (texts, known, frames) = (Vec::new(), HashMap::new(), Vec::new());
-        let mut pool = Pool { lines, texts, known, frames, ends: vec![1], root: 0, other: 0 };
+        let (texts, word_of_text, frames) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut pool = Pool { lines, texts, word_of_text, frames, ends: vec![1], root: 0, other: 0 };
         pool.root = pool.word(ROOT);
         pool.other = pool.word(OTHER);
         let first = pool.word(first);
@@ -82,15 +83,16 @@ impl Pool {
     }
 
     /// Adds these rows of a column of stacks, numbered on from those that are here.
-    pub fn take(&mut self, lists: Lists<'_>, rows: &[i32]) -> Result<(), Broken> {
-        let mut own = vec![NONE; lists.words.offsets.len().saturating_sub(1)];
+    pub fn take(&mut self, lists: Lists<'_>, rows: &[i32]) -> Result<(), MismatchedColumns> {
+        let mut word_of_code = vec![NONE; lists.words.offsets.len().saturating_sub(1)];
         for &row in rows {
-            let codes = lists.codes.get(span(lists.offsets, usize::try_from(row).map_err(|_| Broken)?)?);
-            for &code in codes.ok_or(Broken)? {
-                let at = usize::try_from(code).map_err(|_| Broken)?;
-                let word = *own.get(at).ok_or(Broken)?;
+            let codes =
+                lists.codes.get(span(lists.offsets, usize::try_from(row).map_err(|_| MismatchedColumns)?)?);
+            for &code in codes.ok_or(MismatchedColumns)? {
+                let at = usize::try_from(code).map_err(|_| MismatchedColumns)?;
+                let word = *word_of_code.get(at).ok_or(MismatchedColumns)?;
                 let word = if word == NONE { self.folded(lists.words.get(at)?) } else { word };
-                own[at] = word;
+                word_of_code[at] = word;
                 self.frames.push(word);
             }
             self.ends.push(self.frames.len());
@@ -100,27 +102,27 @@ impl Pool {
 
     /// The tree of these sides, of its heaviest nodes if it has more than `most`. None if what it adds up to
     /// does not fit 63 bits.
-    pub fn draw(&self, sides: &[Side<'_>], most: usize) -> Result<Option<Drawn>, Broken> {
+    pub fn draw(&self, sides: &[Side<'_>], most: usize) -> Result<Option<CallTree>, MismatchedColumns> {
         let Some(tree) = self.tree(sides)? else { return Ok(None) };
         let nodes = tree.level.len();
         if nodes <= most {
-            return Ok(Some(self.named(&tree, nodes, 0)));
+            return Ok(Some(self.to_call_tree(&tree, nodes, 0)));
         }
-        let kept = pruned(&tree, &heaviest(&tree, most.max(1)), self.other);
-        Ok(Some(self.named(&kept, nodes, nodes - most.max(1))))
+        let pruned = prune(&tree, &heaviest_nodes(&tree, most.max(1)), self.other);
+        Ok(Some(self.to_call_tree(&pruned, nodes, nodes - most.max(1))))
     }
 
     /// What each frame cost, in the order of their texts. None if what it adds up to does not fit 63 bits.
-    pub fn costs(&self, sides: &[Side<'_>]) -> Result<Option<Vec<Costs>>, Broken> {
+    pub fn costs(&self, sides: &[Side<'_>]) -> Result<Option<Vec<Costs>>, MismatchedColumns> {
         let mut costs = vec![vec![Cost::default(); sides.len()]; self.texts.len()];
         let mut occurs = vec![false; self.texts.len()];
         for (at, side) in sides.iter().enumerate() {
             let mut weights = vec![(0, 0); self.stacks()];
-            let mut seen = vec![false; self.stacks()];
-            let Some(()) = weigh(side, &mut weights, &mut seen)? else { return Ok(None) };
+            let mut present = vec![false; self.stacks()];
+            let Some(()) = sum_weights(side, &mut weights, &mut present)? else { return Ok(None) };
             // The last stack that each frame was counted for.
             let mut counted = vec![usize::MAX; self.texts.len()];
-            for number in (0..self.stacks()).filter(|&number| seen[number]) {
+            for number in (0..self.stacks()).filter(|&number| present[number]) {
                 let (samples, ns) = weights[number];
                 for &word in self.stack(number) {
                     occurs[word as usize] = true;
@@ -143,12 +145,12 @@ impl Pool {
     }
 
     fn word(&mut self, text: &str) -> u32 {
-        if let Some(&word) = self.known.get(text) {
+        if let Some(&word) = self.word_of_text.get(text) {
             return word;
         }
         let word = self.texts.len() as u32;
         self.texts.push(text.into());
-        self.known.insert(text.into(), word);
+        self.word_of_text.insert(text.into(), word);
         word
     }
 
@@ -164,11 +166,11 @@ impl Pool {
         &self.frames[start..self.ends[number]]
     }
 
-    fn tree(&self, sides: &[Side<'_>]) -> Result<Option<Tree>, Broken> {
+    fn tree(&self, sides: &[Side<'_>]) -> Result<Option<Tree>, MismatchedColumns> {
         let mut weights = vec![vec![(0, 0); self.stacks()]; sides.len()];
-        let mut seen = vec![false; self.stacks()];
+        let mut present = vec![false; self.stacks()];
         for (side, weights) in sides.iter().zip(&mut weights) {
-            let Some(()) = weigh(side, weights, &mut seen)? else { return Ok(None) };
+            let Some(()) = sum_weights(side, weights, &mut present)? else { return Ok(None) };
         }
         let mut by_text: Vec<u32> = (0..self.texts.len() as u32).collect();
         by_text.sort_unstable_by_key(|&word| &self.texts[word as usize]);
@@ -179,34 +181,34 @@ impl Pool {
             let start = if number == 0 { 0 } else { self.ends[number - 1] };
             &ranked[start..self.ends[number]]
         };
-        let mut order: Vec<usize> = (0..self.stacks()).filter(|&number| seen[number]).collect();
+        let mut order: Vec<usize> = (0..self.stacks()).filter(|&number| present[number]).collect();
         order.sort_unstable_by(|&one, &other| frames(one).cmp(frames(other)));
 
         let mut tree = Tree::new(sides.len());
         tree.node = vec![-1; self.stacks()];
-        let root = tree.put(0, self.root);
+        let root = tree.push(0, self.root);
         let mut path: Vec<usize> = Vec::new();
         let mut before: &[u32] = &[];
         for number in order {
             let here = frames(number);
             path.truncate(here.iter().zip(before).take_while(|(one, other)| one == other).count());
             for &word in &self.stack(number)[path.len()..] {
-                path.push(tree.put(path.len() as u32 + 1, word));
+                path.push(tree.push(path.len() as u32 + 1, word));
             }
             let leaf = *path.last().unwrap_or(&root);
             tree.node[number] = leaf as i32;
-            for (own, weights) in tree.own.iter_mut().zip(&weights) {
-                // What all rows add up to was seen to fit.
-                own[leaf].0 += weights[number].0;
-                own[leaf].1 += weights[number].1;
+            for (self_weights, weights) in tree.self_weights.iter_mut().zip(&weights) {
+                // What all rows add up to fits: `sum_weights` has checked it.
+                self_weights[leaf].0 += weights[number].0;
+                self_weights[leaf].1 += weights[number].1;
             }
             before = here;
         }
         Ok(Some(tree))
     }
 
-    /// A tree as it is told: names in the order in which nodes use them, time in microseconds.
-    fn named(&self, tree: &Tree, whole: usize, dropped: usize) -> Drawn {
+    /// The tree with names in the order in which nodes use them, and time in microseconds.
+    fn to_call_tree(&self, tree: &Tree, whole: usize, dropped: usize) -> CallTree {
         let mut code = vec![NONE; self.texts.len()];
         let mut names: Vec<String> = Vec::new();
         let mut numbered = |word: u32| {
@@ -218,14 +220,14 @@ impl Pool {
             *code
         };
         let name = tree.word.iter().map(|&word| numbered(word)).collect();
-        let samples = |own: &Vec<(i64, i64)>| own.iter().map(|own| own.0).collect();
-        let time = |own: &Vec<(i64, i64)>| own.iter().map(|own| microseconds(own.1)).collect();
-        Drawn {
+        let samples = |weights: &Vec<(i64, i64)>| weights.iter().map(|weight| weight.0).collect();
+        let time = |weights: &Vec<(i64, i64)>| weights.iter().map(|weight| microseconds(weight.1)).collect();
+        CallTree {
             names,
             level: tree.level.clone(),
             name,
-            samples: tree.own.iter().map(samples).collect(),
-            microseconds: tree.own.iter().map(time).collect(),
+            samples: tree.self_weights.iter().map(samples).collect(),
+            microseconds: tree.self_weights.iter().map(time).collect(),
             node: tree.node.clone(),
             whole,
             dropped,
@@ -234,23 +236,27 @@ impl Pool {
 }
 
 /// Samples and nanoseconds by stack; None if all of them together do not fit.
-fn weigh(side: &Side<'_>, weights: &mut [(i64, i64)], seen: &mut [bool]) -> Result<Option<()>, Broken> {
+fn sum_weights(
+    side: &Side<'_>,
+    weights: &mut [(i64, i64)],
+    present: &mut [bool],
+) -> Result<Option<()>, MismatchedColumns> {
     if side.stacks.len() != side.samples.len() || side.stacks.len() != side.periods.len() {
-        return Err(Broken);
+        return Err(MismatchedColumns);
     }
     let (mut all_samples, mut all_ns) = (0i64, 0i64);
     for ((&stack, &samples), &period) in side.stacks.iter().zip(side.samples).zip(side.periods) {
-        let stack = usize::try_from(stack).map_err(|_| Broken)?;
-        let own = weights.get_mut(stack).ok_or(Broken)?;
+        let stack = usize::try_from(stack).map_err(|_| MismatchedColumns)?;
+        let weight = weights.get_mut(stack).ok_or(MismatchedColumns)?;
         if samples < 0 || period < 0 {
-            return Err(Broken);
+            return Err(MismatchedColumns);
         }
         let Some(ns) = samples.checked_mul(period) else { return Ok(None) };
         let sums = (all_samples.checked_add(samples), all_ns.checked_add(ns));
         let (Some(more_samples), Some(more_ns)) = sums else { return Ok(None) };
         (all_samples, all_ns) = (more_samples, more_ns);
-        *own = (own.0 + samples, own.1 + ns);
-        seen[stack] = true;
+        *weight = (weight.0 + samples, weight.1 + ns);
+        present[stack] = true;
     }
     Ok(Some(()))
 }
@@ -259,25 +265,25 @@ fn weigh(side: &Side<'_>, weights: &mut [(i64, i64)], seen: &mut [bool]) -> Resu
 struct Tree {
     level: Vec<u32>,
     word: Vec<u32>,
-    own: Vec<Vec<(i64, i64)>>,
+    self_weights: Vec<Vec<(i64, i64)>>,
     node: Vec<i32>,
 }
 
 impl Tree {
     fn new(sides: usize) -> Tree {
-        Tree { level: Vec::new(), word: Vec::new(), own: vec![Vec::new(); sides], node: Vec::new() }
+        Tree { level: Vec::new(), word: Vec::new(), self_weights: vec![Vec::new(); sides], node: Vec::new() }
     }
 
-    fn put(&mut self, level: u32, word: u32) -> usize {
+    fn push(&mut self, level: u32, word: u32) -> usize {
         self.level.push(level);
         self.word.push(word);
-        self.own.iter_mut().for_each(|own| own.push((0, 0)));
+        self.self_weights.iter_mut().for_each(|weights| weights.push((0, 0)));
         self.level.len() - 1
     }
 
     /// For each side what each node and everything below it adds up to.
     fn totals(&self) -> Vec<Vec<(i64, i64)>> {
-        let mut totals = self.own.clone();
+        let mut totals = self.self_weights.clone();
         let mut above = vec![0; self.level.len()];
         let mut path = vec![0];
         for (node, &level) in self.level.iter().enumerate().skip(1) {
@@ -298,7 +304,7 @@ impl Tree {
 
 /// Which nodes to keep: those with the largest share of any side's time (of its samples, if none took time). Of
 /// equals the first in pre-order, so that no node is kept without the one above it.
-fn heaviest(tree: &Tree, most: usize) -> Vec<bool> {
+fn heaviest_nodes(tree: &Tree, most: usize) -> Vec<bool> {
     let mut weight = vec![0f64; tree.level.len()];
     for total in tree.totals() {
         let (all_samples, all_ns) = total[0];
@@ -320,7 +326,7 @@ fn heaviest(tree: &Tree, most: usize) -> Vec<bool> {
 
 /// The nearest floating point number to a part of a whole, which is Python's quotient of two whole numbers.
 fn share(part: u64, whole: u64) -> f64 {
-    if whole <= EXACT || part == 0 {
+    if whole <= MAX_EXACT_F64 || part == 0 {
         return part as f64 / whole as f64;
     }
     // As many bits as a quotient may need and more; one that is cut off still tells a tie from more than one.
@@ -332,8 +338,8 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// What is not kept becomes one child `other` of the node that it hung from.
-fn pruned(tree: &Tree, keep: &[bool], other: u32) -> Tree {
-    let mut kept = Tree::new(tree.own.len());
+fn prune(tree: &Tree, keep: &[bool], other: u32) -> Tree {
+    let mut pruned = Tree::new(tree.self_weights.len());
     let mut moved = Vec::with_capacity(tree.level.len());
     let mut path: Vec<usize> = Vec::new();
     // The child of each kept node that stands for those that were dropped.
@@ -343,31 +349,32 @@ fn pruned(tree: &Tree, keep: &[bool], other: u32) -> Tree {
         // Levels below the root are without a gap: the kept nodes above this one are the first of the path.
         path.truncate(level as usize);
         let target = if keep[node] {
-            let target = kept.put(level, tree.word[node]);
+            let target = pruned.push(level, tree.word[node]);
             path.push(target);
             target
         } else {
             let above = *path.last().unwrap_or(&0);
-            folded.resize(kept.level.len().max(folded.len()), usize::MAX);
+            folded.resize(pruned.level.len().max(folded.len()), usize::MAX);
             if folded[above] == usize::MAX {
-                folded[above] = kept.put(kept.level[above] + 1, other);
+                folded[above] = pruned.push(pruned.level[above] + 1, other);
             }
             folded[above]
         };
         moved.push(target as i32);
-        for (to, from) in kept.own.iter_mut().zip(&tree.own) {
+        for (to, from) in pruned.self_weights.iter_mut().zip(&tree.self_weights) {
             to[target] = (to[target].0 + from[node].0, to[target].1 + from[node].1);
         }
     }
-    kept.node = tree.node.iter().map(|&node| usize::try_from(node).map_or(-1, |node| moved[node])).collect();
-    kept
+    pruned.node =
+        tree.node.iter().map(|&node| usize::try_from(node).map_or(-1, |node| moved[node])).collect();
+    pruned
 }
 
 /// `f (a.py:3)` as `f (a.py)`; None if there is no line.
 fn without_line(text: &str) -> Option<String> {
     let rest = text.strip_suffix(')')?;
-    let place = rest.trim_end_matches(|character: char| character.is_ascii_digit());
-    let file = place.strip_suffix(':').filter(|_| place.len() < rest.len())?;
+    let without_digits = rest.trim_end_matches(|character: char| character.is_ascii_digit());
+    let file = without_digits.strip_suffix(':').filter(|_| without_digits.len() < rest.len())?;
     Some([file, ")"].concat())
 }
 
@@ -391,7 +398,7 @@ pub struct Cost {
 
 /// A call tree in pre-order: names are numbered in the order in which nodes use them.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Drawn {
+pub struct CallTree {
     pub names: Vec<String>,
     pub level: Vec<u32>,
     pub name: Vec<u32>,
@@ -404,8 +411,8 @@ pub struct Drawn {
     pub dropped: usize,
 }
 
-mod spread;
-pub use spread::Rows;
+mod cost_tables;
+pub use cost_tables::Rows;
 
 #[cfg(test)]
 mod tests;

@@ -1,39 +1,39 @@
-//! Code objects, kept from tick to tick: what a function is called, where it stands, and its lines.
+//! A cache of code objects: function name, file and lines.
 //!
-//! A code object can be freed and another be made at the same address, of the same size, with names and tables
-//! at the same addresses as well: `exec` in a loop does just that. So what is kept is compared with the process
-//! at every tick that meets it. From 3.12 on code objects carry a version that no other one has. Python 3.11 has
-//! nothing of the kind, so there names and location table are compared byte by byte. Python 3.14 counts the code
-//! objects that were freed: as long as none was, there is nothing to compare.
+//! A code object can be freed and another be made at the same address, of the same size, with names and tables at
+//! the same addresses as well: `exec` in a loop does that. So each cached code object is compared with the process
+//! at every tick that meets it. From 3.12 on code objects carry a unique version. Python 3.11 has none, so names
+//! and location table are compared byte by byte. Python 3.14 counts the code objects that were freed: while that
+//! count is unchanged nothing needs to be compared.
 
 use crate::cpython::cpython_layout::{Layout, BYTES, INSTRUCTION_BYTES, LENGTH, SIZE, TYPE};
-use crate::cpython::line_table::Lines;
+use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
-use crate::cpython::short_paths::Paths;
+use crate::cpython::short_paths::ShortPaths;
 use crate::linux::memory::{int, word, Fault, Memory, Span};
 use crate::stacks::frame_text::Call;
-use crate::stacks::stack_interner::{Book, FrameId};
+use crate::stacks::stack_interner::{FrameId, StackInterner};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where a frame is: its code object and the address of an instruction.
+/// The position of a frame: its code object and the address of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CodePosition {
     pub code: usize,
     pub instruction: usize,
 }
 
 /// How many code objects an interpreter (at this address) has freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreedCode {
     pub interpreter: usize,
     pub count: usize,
 }
 
-/// Code objects kept at the most; then those that the last tick did not meet are dropped.
-const MAX_KEPT: usize = 65_536;
+/// Maximum of cached code objects. Beyond it those that the last tick did not meet are dropped.
+const MAX_CACHED: usize = 65_536;
 /// Longer location tables are not read: lines are unknown then.
 const MAX_TABLE: usize = 1 << 20;
 /// As much of a bytes object as is read at first.
@@ -45,12 +45,12 @@ const SHIM: &str = "<shim>";
 
 /// The code objects of one process.
 #[derive(Debug)]
-pub struct Codes {
+pub struct CodeObjects {
     layout: Layout,
-    paths: Paths,
-    kept: ByAddress<Code>,
-    /// The paths that kept code objects have, where these have no version.
-    files: ByAddress<File>,
+    paths: ShortPaths,
+    cache: ByAddress<CodeObject>,
+    /// The paths of cached code objects that have no version.
+    files: ByAddress<SourcePath>,
     /// Address of the type of code objects, once one was seen.
     code_type: usize,
     /// Counts the calls of `look`.
@@ -64,11 +64,11 @@ pub struct Codes {
 }
 
 #[derive(Debug)]
-struct Code {
+struct CodeObject {
     /// The tick that last met it and found it unchanged.
     tick: u64,
     /// What was counted when it was last compared.
-    freed: Option<Freed>,
+    freed: Option<FreedCode>,
     /// The object's fields from `firstlineno` to `linetable`.
     fields: Vec<u8>,
     /// Where there is no version: its qualified name and its location table as they lie in memory, and when its
@@ -80,27 +80,27 @@ struct Code {
     file: Arc<str>,
     /// Length in code units.
     units: usize,
-    lines: Option<Lines>,
-    /// Numbers of the frames by row of the lines, and one for an unknown line, in a generation of a book.
+    lines: Option<LineTable>,
+    /// Ids of the frames by row of the lines, and one for an unknown line, in a generation of the interner.
     frames: Vec<Option<FrameId>>,
     generation: u64,
 }
 
 /// A path as it lies in memory.
 #[derive(Debug)]
-struct File {
+struct SourcePath {
     bytes: Vec<u8>,
     /// The ticks that last met it, and that found it changed or new.
     tick: u64,
     since: u64,
 }
 
-impl Codes {
-    pub fn of(pid: i32, layout: &Layout) -> Codes {
-        Codes {
+impl CodeObjects {
+    pub fn new(pid: i32, layout: &Layout) -> CodeObjects {
+        CodeObjects {
             layout: *layout,
-            paths: Paths::of(pid),
-            kept: ByAddress::default(),
+            paths: ShortPaths::new(pid),
+            cache: ByAddress::default(),
             files: ByAddress::default(),
             code_type: 0,
             tick: 0,
@@ -112,72 +112,77 @@ impl Codes {
         }
     }
 
-    /// Makes sure of the code objects of all places: `frame` can be asked for those that could be read. False if
-    /// that would have taken longer than `until`.
-    pub fn look(
+    /// Loads or checks the code objects of all positions, so that `frame` can be called. False if `deadline` has
+    /// passed.
+    pub fn refresh(
         &mut self,
         memory: &dyn Memory,
-        places: &[Place],
-        freed: Option<Freed>,
-        until: Option<Instant>,
+        positions: &[CodePosition],
+        freed: Option<FreedCode>,
+        deadline: Option<Instant>,
     ) -> bool {
         self.tick += 1;
         self.compared.clear();
         self.missing.clear();
-        for place in places {
-            match self.kept.get_mut(&place.code) {
+        for position in positions {
+            match self.cache.get_mut(&position.code) {
                 Some(code) if code.tick == self.tick => {}
                 Some(code) => {
                     code.tick = self.tick;
                     if freed.is_none() || code.freed != freed {
                         code.freed = freed;
-                        self.compared.push(place.code);
+                        self.compared.push(position.code);
                     }
                 }
-                None => self.missing.push(place.code),
+                None => self.missing.push(position.code),
             }
         }
         if !self.compared.is_empty() {
-            self.compare(memory);
+            self.drop_changed(memory);
         }
         self.missing.sort_unstable();
         self.missing.dedup();
-        self.load(memory, freed, until)
+        self.load(memory, freed, deadline)
     }
 
-    /// The number of a place's frame; None for one that is not shown. A place that could not be read: an error.
-    pub fn frame(&mut self, place: Place, book: &mut Book) -> Result<Option<FrameId>, Fault> {
-        let fault = Fault { address: place.code };
-        let code = self.kept.get_mut(&place.code).filter(|code| code.tick == self.tick).ok_or(fault)?;
+    /// The frame id of a position; None for a frame that is not shown. An error if its code object could not be read.
+    pub fn frame(
+        &mut self,
+        position: CodePosition,
+        interner: &mut StackInterner,
+    ) -> Result<Option<FrameId>, Fault> {
+        let fault = Fault { address: position.code };
+        let code = self.cache.get_mut(&position.code).filter(|code| code.tick == self.tick).ok_or(fault)?;
         if code.file.is_empty() || &*code.file == SHIM {
             return Ok(None);
         }
-        if code.generation != book.generation() {
+        if code.generation != interner.generation() {
             code.frames.fill(None);
-            code.generation = book.generation();
+            code.generation = interner.generation();
         }
-        let first = place.code.wrapping_add(self.layout.code.instructions);
+        let first = position.code.wrapping_add(self.layout.code.instructions);
         // A frame that has not begun is one unit before the first.
-        let ahead = place.instruction.wrapping_add(INSTRUCTION_BYTES).wrapping_sub(first) / INSTRUCTION_BYTES;
-        let known = code.lines.as_ref().filter(|_| ahead <= code.units);
-        let row = known.map(|lines| lines.row(ahead.saturating_sub(1) as u32));
+        let ahead =
+            position.instruction.wrapping_add(INSTRUCTION_BYTES).wrapping_sub(first) / INSTRUCTION_BYTES;
+        let lines = code.lines.as_ref().filter(|_| ahead <= code.units);
+        let row = lines.map(|lines| lines.row(ahead.saturating_sub(1) as u32));
         let slot = row.unwrap_or(code.frames.len() - 1);
         if let Some(frame) = code.frames[slot] {
             return Ok(Some(frame));
         }
-        let line = known.zip(row).map_or(0, |(lines, row)| lines.line(row));
-        let frame = book.frame(&Call { function: &code.function, file: &code.file, line });
+        let line = lines.zip(row).map_or(0, |(lines, row)| lines.line(row));
+        let frame = interner.intern_frame(&Call { function: &code.function, file: &code.file, line });
         code.frames[slot] = Some(frame);
         Ok(Some(frame))
     }
 
-    /// Compares kept ones with the process; those that differ are missing.
-    fn compare(&mut self, memory: &dyn Memory) {
+    /// Compares cached code objects with the process; those that differ become missing.
+    fn drop_changed(&mut self, memory: &dyn Memory) {
         let at = self.layout.code;
         self.spans.clear();
         self.compared_files.clear();
         for address in &self.compared {
-            let Some(code) = self.kept.get(address) else { continue };
+            let Some(code) = self.cache.get(address) else { continue };
             self.spans.push(Span { address: address + at.firstlineno, length: code.fields.len() });
             if at.has_version {
                 continue;
@@ -200,25 +205,25 @@ impl Codes {
             self.bytes.resize(size, 0);
         }
         let read = memory.read_many(&self.spans, &mut self.bytes[..size]);
-        let mut now = Now { bytes: &self.bytes, left: read };
-        let codes_read = now;
+        let mut spans = ReadSpans { bytes: &self.bytes, left: read };
+        let code_spans = spans;
         // Paths come last and are needed first.
         for span in &self.spans[..self.spans.len() - self.compared_files.len()] {
-            now.skip(span.length);
+            spans.skip(span.length);
         }
         for path in &self.compared_files {
             let Some(file) = self.files.get_mut(path) else { continue };
-            if !now.is(&file.bytes) {
+            if !spans.matches(&file.bytes) {
                 self.files.remove(path);
             }
         }
-        now = codes_read;
+        spans = code_spans;
         for address in &self.compared {
-            let Some(code) = self.kept.get(address) else { continue };
-            let mut same = now.is(&code.fields);
+            let Some(code) = self.cache.get(address) else { continue };
+            let mut same = spans.matches(&code.fields);
             if !at.has_version {
-                same &= now.is(&code.name);
-                same &= now.is(&code.table);
+                same &= spans.matches(&code.name);
+                same &= spans.matches(&code.table);
                 let file = self.files.get(&word(&code.fields, at.filename - at.firstlineno));
                 same &= file.is_some_and(|file| file.since == code.file_since);
             }
@@ -228,30 +233,30 @@ impl Codes {
         }
     }
 
-    /// Reads the missing ones.
-    fn load(&mut self, memory: &dyn Memory, freed: Option<Freed>, until: Option<Instant>) -> bool {
-        if self.kept.len() + self.missing.len() > MAX_KEPT {
+    /// Reads the missing code objects.
+    fn load(&mut self, memory: &dyn Memory, freed: Option<FreedCode>, deadline: Option<Instant>) -> bool {
+        if self.cache.len() + self.missing.len() > MAX_CACHED {
             let now = self.tick;
-            self.kept.retain(|_, code| code.tick == now);
+            self.cache.retain(|_, code| code.tick == now);
             self.files.retain(|_, file| file.tick == now);
         }
         let missing = std::mem::take(&mut self.missing);
         let mut rest = missing.iter();
-        while until.is_none_or(|until| Instant::now() < until) {
+        while deadline.is_none_or(|deadline| Instant::now() < deadline) {
             let Some(&address) = rest.next() else { break };
             match self.read(memory, address) {
-                Ok(code) => self.kept.insert(address, Code { freed, ..code }),
-                Err(_) => self.kept.remove(&address),
+                Ok(code) => self.cache.insert(address, CodeObject { freed, ..code }),
+                Err(_) => self.cache.remove(&address),
             };
         }
-        // What is kept of the rest is not as it is in the process.
-        rest.clone().for_each(|address| _ = self.kept.remove(address));
+        // The cached versions of the rest are out of date.
+        rest.clone().for_each(|address| _ = self.cache.remove(address));
         let all = rest.len() == 0;
         self.missing = missing;
         all
     }
 
-    fn read(&mut self, memory: &dyn Memory, address: usize) -> Result<Code, Fault> {
+    fn read(&mut self, memory: &dyn Memory, address: usize) -> Result<CodeObject, Fault> {
         let Layout { code: at, text: layout, .. } = self.layout;
         let mut object = vec![0; at.linetable + size_of::<usize>()];
         memory.read(address, &mut object)?;
@@ -268,27 +273,28 @@ impl Codes {
         let (mut file_bytes, mut name_bytes) = (Vec::new(), Vec::new());
         let (file, name) = if at.has_version {
             (
-                pyunicode::copy(&layout, memory, path, first(0))?,
-                pyunicode::copy(&layout, memory, qualname, first(1))?,
+                pyunicode::read(&layout, memory, path, first(0))?,
+                pyunicode::read(&layout, memory, qualname, first(1))?,
             )
         } else {
             // The texts are made of the bytes that are compared later: the process may move while it is read.
-            file_bytes = pyunicode::raw(&layout, memory, path)?;
-            name_bytes = pyunicode::raw(&layout, memory, qualname)?;
-            let of = |address, raw: &[u8]| pyunicode::of_raw(&layout, memory, address, raw);
+            file_bytes = pyunicode::read_raw(&layout, memory, path)?;
+            name_bytes = pyunicode::read_raw(&layout, memory, qualname)?;
+            let of = |address, raw: &[u8]| pyunicode::decode_raw(&layout, memory, address, raw);
             (of(path, &file_bytes)?, of(qualname, &name_bytes)?)
         };
         // A name that is too long, or no text, has a shorter one of which the same may not be true.
         let name = match name.exact {
             true => name,
-            false => pyunicode::copy(&layout, memory, word(&object, at.name), &[])
+            false => pyunicode::read(&layout, memory, word(&object, at.name), &[])
                 .ok()
                 .filter(|short| short.exact)
                 .unwrap_or(name),
         };
         let table = copy_table(memory, table, first(2))?;
-        let lines = table.get(BYTES - SIZE..).map(|table| Lines::parse(table, int(&object, at.firstlineno)));
-        let mut code = Code {
+        let lines =
+            table.get(BYTES - SIZE..).map(|table| LineTable::parse(table, int(&object, at.firstlineno)));
+        let mut code = CodeObject {
             tick: self.tick,
             freed: None,
             fields: object.split_off(at.firstlineno),
@@ -296,18 +302,19 @@ impl Codes {
             table: Vec::new(),
             file_since: 0,
             function: name.text,
-            file: self.paths.short(&file.text),
+            file: self.paths.shorten(&file.text),
             units: word(&object, SIZE),
-            frames: vec![None; lines.as_ref().map_or(0, Lines::count) + 1],
+            frames: vec![None; lines.as_ref().map_or(0, LineTable::count) + 1],
             lines,
             generation: 0,
         };
         if !at.has_version {
             (code.table, code.name) = (table, name_bytes);
             let now = self.tick;
-            let file = self.files.entry(path).or_insert(File { bytes: Vec::new(), tick: now, since: now });
+            let file =
+                self.files.entry(path).or_insert(SourcePath { bytes: Vec::new(), tick: now, since: now });
             if file.bytes != file_bytes {
-                *file = File { bytes: file_bytes, tick: now, since: now };
+                *file = SourcePath { bytes: file_bytes, tick: now, since: now };
             }
             code.file_since = file.since;
         }
@@ -318,8 +325,8 @@ impl Codes {
     fn is_code_type(&mut self, memory: &dyn Memory, address: usize) -> bool {
         if self.code_type == 0 {
             let mut name = [0; CODE.len()];
-            let told = memory.word(address.wrapping_add(self.layout.types.name));
-            if told.and_then(|told| memory.read(told, &mut name)).is_ok() && name == *CODE {
+            let name_address = memory.word(address.wrapping_add(self.layout.types.name));
+            if name_address.and_then(|address| memory.read(address, &mut name)).is_ok() && name == *CODE {
                 self.code_type = address;
             }
         }
@@ -331,7 +338,7 @@ impl Codes {
 fn copy_table(memory: &dyn Memory, address: usize, first: &[u8]) -> Result<Vec<u8>, Fault> {
     let mut size = [0; size_of::<usize>()];
     match first.get(SIZE..SIZE + size.len()) {
-        Some(told) => size.copy_from_slice(told),
+        Some(bytes) => size.copy_from_slice(bytes),
         None => memory.read(address.wrapping_add(SIZE), &mut size)?,
     }
     let length = usize::from_ne_bytes(size);
@@ -346,16 +353,16 @@ fn copy_table(memory: &dyn Memory, address: usize, first: &[u8]) -> Result<Vec<u
     Ok(all)
 }
 
-/// What was read of a list of spans: so many of them.
+/// The bytes of a list of spans, of which the first `left` were read.
 #[derive(Clone, Copy)]
-struct Now<'a> {
+struct ReadSpans<'a> {
     bytes: &'a [u8],
     left: usize,
 }
 
-impl Now<'_> {
-    /// Whether the next span was read and is like this.
-    fn is(&mut self, was: &[u8]) -> bool {
+impl ReadSpans<'_> {
+    /// Whether the next span was read and has these bytes.
+    fn matches(&mut self, was: &[u8]) -> bool {
         let read = self.left > 0;
         let (now, rest) = self.bytes.split_at(was.len());
         self.bytes = rest;

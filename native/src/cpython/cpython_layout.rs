@@ -1,9 +1,8 @@
-//! Where things lie in the memory of CPython 3.11 to 3.14, 64-bit, with a GIL.
+//! Offsets of CPython's structures in memory: CPython 3.11 to 3.14, 64-bit, with a GIL.
 //!
-//! From 3.13 on the interpreter says so itself: `_PyRuntime` begins with `_Py_DebugOffsets`
-//! (Include/internal/pycore_debug_offsets.h; in 3.13 pycore_runtime.h). What that leaves out, and 3.11 and 3.12,
-//! is offsetof and sizeof of the headers of 3.11.7, 3.12.1, 3.13.0 and 3.14.8; such structures do not change
-//! within a minor version.
+//! From 3.13 on `_PyRuntime` begins with `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h; in 3.13
+//! pycore_runtime.h). Offsets that it lacks, and all of 3.11 and 3.12, are offsetof and sizeof of the headers of
+//! 3.11.7, 3.12.1, 3.13.0 and 3.14.8. These structures do not change within a minor version.
 
 use crate::linux::memory::{word, Fault, Memory, Span};
 use std::fmt;
@@ -15,7 +14,7 @@ pub struct Layout {
     pub runtime: usize,
     /// Of `_PyRuntime`: the newest interpreter.
     pub interpreters: usize,
-    pub gil: Gil,
+    pub gil: GilLayout,
     pub interpreter: Interpreter,
     pub thread: Thread,
     pub frame: Frame,
@@ -24,14 +23,14 @@ pub struct Layout {
     pub types: Types,
 }
 
-/// Where it stands who holds the GIL.
+/// Where the holder of the GIL is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gil {
+pub enum GilLayout {
     /// Of `_PyRuntime`: the thread state that holds the one GIL there is, and how often it was given to another.
-    OfRuntime { holder: usize, switches: usize },
+    Runtime { holder: usize, switches: usize },
     /// Of PyInterpreterState: a pointer to a `_gil_runtime_state`, which has the thread state that held it last,
     /// whether it is held, and how often it was given to another.
-    OfInterpreter { pointer: usize, holder: usize, locked: usize, switches: usize },
+    Interpreter { pointer: usize, holder: usize, locked: usize, switches: usize },
 }
 
 /// Of PyInterpreterState.
@@ -51,7 +50,7 @@ pub struct Thread {
     pub interpreter: usize,
     pub thread_id: usize,
     pub native_id: usize,
-    pub current: Current,
+    pub current: CurrentFrame,
     /// Newest chunk of its data stack; top and limit of it come next.
     pub chunk: usize,
     /// As much of it as has all of the above.
@@ -60,7 +59,7 @@ pub struct Thread {
 
 /// Where a thread's newest frame is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Current {
+pub enum CurrentFrame {
     /// Of PyThreadState.
     Frame(usize),
     /// Of PyThreadState: a pointer to a `_PyCFrame`, which has the frame and, next to it, the `_PyCFrame` before.
@@ -144,7 +143,7 @@ pub const INSTRUCTION_BYTES: usize = 2;
 const WORD: usize = size_of::<usize>();
 const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
 /// Enough for any `_Py_DebugOffsets` known here.
-const OFFSETS: usize = 96;
+const TABLE_WORDS: usize = 96;
 /// Offsets beyond these are none: what is read by them must not become large.
 const LARGEST_OBJECT: usize = 4096;
 const LARGEST_STATE: usize = 1 << 20;
@@ -153,10 +152,10 @@ pub const MAX_INTERPRETERS: usize = 1024;
 
 /// Why the layout of a process could not be found.
 #[derive(Debug)]
-pub enum Unknown {
+pub enum LayoutError {
     Version,
     FreeThreaded,
-    /// `_PyRuntime` is not where it should be, or says what cannot be.
+    /// `_PyRuntime` is not where it should be, or has impossible values.
     Runtime,
     Fault(Fault),
 }
@@ -168,14 +167,14 @@ const TYPES: Types = Types { name: 24, basicsize: 32, flags: 168, dictoffset: 28
 const PYTHON_3_11: Layout = Layout {
     runtime: 0,
     interpreters: 40,
-    gil: Gil::OfRuntime { holder: if cfg!(target_arch = "aarch64") { 592 } else { 576 }, switches: 384 },
+    gil: GilLayout::Runtime { holder: if cfg!(target_arch = "aarch64") { 592 } else { 576 }, switches: 384 },
     interpreter: Interpreter { next: 0, threads: 16, modules: 888, code_generation: None },
     thread: Thread {
         next: 8,
         interpreter: 16,
         thread_id: 152,
         native_id: 160,
-        current: Current::CFrame { pointer: 56, frame: 8 },
+        current: CurrentFrame::CFrame { pointer: 56, frame: 8 },
         chunk: 296,
         size: 320,
     },
@@ -205,14 +204,14 @@ const PYTHON_3_11: Layout = Layout {
 const PYTHON_3_12: Layout = Layout {
     runtime: 0,
     interpreters: 40,
-    gil: Gil::OfInterpreter { pointer: 384, holder: 8, locked: 16, switches: 24 },
+    gil: GilLayout::Interpreter { pointer: 384, holder: 8, locked: 16, switches: 24 },
     interpreter: Interpreter { next: 0, threads: 72, modules: 944, code_generation: None },
     thread: Thread {
         next: 8,
         interpreter: 16,
         thread_id: 136,
         native_id: 144,
-        current: Current::CFrame { pointer: 56, frame: 0 },
+        current: CurrentFrame::CFrame { pointer: 56, frame: 0 },
         chunk: 232,
         size: 256,
     },
@@ -239,8 +238,8 @@ const PYTHON_3_12: Layout = Layout {
     types: TYPES,
 };
 
-/// Places in `_Py_DebugOffsets`, in words.
-struct Places {
+/// Positions in `_Py_DebugOffsets`, in words.
+struct DebugOffsets {
     interpreters: usize,
     next: usize,
     threads: usize,
@@ -257,7 +256,7 @@ struct Places {
     ascii: usize,
 }
 
-const PLACES_3_13: Places = Places {
+const DEBUG_OFFSETS_3_13: DebugOffsets = DebugOffsets {
     interpreters: 5,
     next: 8,
     threads: 9,
@@ -271,7 +270,7 @@ const PLACES_3_13: Places = Places {
     ascii: 70,
 };
 
-const PLACES_3_14: Places = Places {
+const DEBUG_OFFSETS_3_14: DebugOffsets = DebugOffsets {
     interpreters: 5,
     next: 8,
     threads: 9,
@@ -287,35 +286,39 @@ const PLACES_3_14: Places = Places {
 
 impl Layout {
     /// The layout of a process that runs Python 3.`minor` and has its `_PyRuntime` at an address.
-    pub fn at(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, Unknown> {
+    pub fn read(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, LayoutError> {
         let layout = match minor {
-            _ if WORD != 8 => return Err(Unknown::Version),
+            _ if WORD != 8 => return Err(LayoutError::Version),
             11 => Layout { runtime, ..PYTHON_3_11 },
             12 => Layout { runtime, ..PYTHON_3_12 },
-            13 | 14 => Layout::as_told(memory, minor, runtime)?,
-            _ => return Err(Unknown::Version),
+            13 | 14 => Layout::from_debug_offsets(memory, minor, runtime)?,
+            _ => return Err(LayoutError::Version),
         };
         // The list of interpreters is one, and they agree on where they belong to.
         let interpreters = layout.interpreters(memory)?;
         if interpreters.is_empty() {
-            return Err(Unknown::Runtime);
+            return Err(LayoutError::Runtime);
         }
         for interpreter in interpreters {
-            if Layout::runtime_of(memory, minor, interpreter)? != runtime {
-                return Err(Unknown::Runtime);
+            if Layout::runtime_address(memory, minor, interpreter)? != runtime {
+                return Err(LayoutError::Runtime);
             }
         }
         Ok(layout)
     }
 
-    /// Where an interpreter says that `_PyRuntime` is.
-    pub fn runtime_of(memory: &dyn Memory, minor: u64, interpreter: usize) -> Result<usize, Unknown> {
+    /// The address of `_PyRuntime` as an interpreter state has it.
+    pub fn runtime_address(
+        memory: &dyn Memory,
+        minor: u64,
+        interpreter: usize,
+    ) -> Result<usize, LayoutError> {
         let runtime = match minor {
             11 => 40,
             12 => 96,
             13 => 7376,
             14 => 7384,
-            _ => return Err(Unknown::Version),
+            _ => return Err(LayoutError::Version),
         };
         Ok(memory.word(interpreter.wrapping_add(runtime))?)
     }
@@ -332,109 +335,109 @@ impl Layout {
         Ok(found)
     }
 
-    /// What tells whether these, the oldest first, still are all interpreters.
-    pub fn links<'a>(&self, known: &'a [usize]) -> impl Iterator<Item = Span> + 'a {
+    /// The spans that show whether these, the oldest first, still are all interpreters.
+    pub fn links<'a>(&self, interpreters: &'a [usize]) -> impl Iterator<Item = Span> + 'a {
         let (first, next) = (self.runtime.wrapping_add(self.interpreters), self.interpreter.next);
-        let links = known.iter().rev().map(move |known| known.wrapping_add(next));
+        let links = interpreters.iter().rev().map(move |interpreter| interpreter.wrapping_add(next));
         std::iter::once(first).chain(links).map(|address| Span { address, length: WORD })
     }
 
-    /// Whether they are, given what was read there.
-    pub fn are_linked(known: &[usize], links: &[u8]) -> bool {
-        known.iter().rev().chain([&0]).enumerate().all(|(n, &to)| word(links, n * WORD) == to)
+    /// Whether they are, given the bytes of these spans.
+    pub fn are_linked(interpreters: &[usize], links: &[u8]) -> bool {
+        interpreters.iter().rev().chain([&0]).enumerate().all(|(n, &to)| word(links, n * WORD) == to)
     }
 
-    fn as_told(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, Unknown> {
-        let places = if minor == 13 { PLACES_3_13 } else { PLACES_3_14 };
-        let mut table = [0; OFFSETS * WORD];
+    fn from_debug_offsets(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, LayoutError> {
+        let fields = if minor == 13 { DEBUG_OFFSETS_3_13 } else { DEBUG_OFFSETS_3_14 };
+        let mut table = [0; TABLE_WORDS * WORD];
         memory.read(runtime, &mut table)?;
-        let told = |place: usize| word(&table, place * WORD);
-        let [cookie, version, free_threaded] = [0, 1, 2].map(told);
+        let value = |field: usize| word(&table, field * WORD);
+        let [cookie, version, free_threaded] = [0, 1, 2].map(value);
         if cookie != COOKIE || version >> 16 != 0x300 + minor as usize {
-            return Err(Unknown::Runtime);
+            return Err(LayoutError::Runtime);
         }
         if free_threaded != 0 {
-            return Err(Unknown::FreeThreaded);
+            return Err(LayoutError::FreeThreaded);
         }
-        let bounded = |place: usize, largest: usize| match told(place) {
+        let bounded = |field: usize, largest: usize| match value(field) {
             offset if offset < largest => Ok(offset),
-            _ => Err(Unknown::Runtime),
+            _ => Err(LayoutError::Runtime),
         };
-        let object = |place| bounded(place, LARGEST_OBJECT);
-        let state = |place| bounded(place, LARGEST_STATE);
-        // Told as offsets in the interpreter state, of a GIL that others may share.
-        let in_gil = |place| match state(place)?.checked_sub(state(places.gil + 1)?) {
+        let object = |field| bounded(field, LARGEST_OBJECT);
+        let state = |field| bounded(field, LARGEST_STATE);
+        // The table has offsets in the interpreter state, of a GIL that interpreters may share.
+        let in_gil = |field| match state(field)?.checked_sub(state(fields.gil + 1)?) {
             Some(offset) if offset < LARGEST_OBJECT => Ok(offset),
-            _ => Err(Unknown::Runtime),
+            _ => Err(LayoutError::Runtime),
         };
         Ok(Layout {
             runtime,
-            interpreters: state(places.interpreters)?,
-            gil: Gil::OfInterpreter {
-                pointer: state(places.gil)?,
-                locked: in_gil(places.gil + 3)?,
-                holder: in_gil(places.gil + 4)?,
-                switches: in_gil(places.gil + 3)? + WORD,
+            interpreters: state(fields.interpreters)?,
+            gil: GilLayout::Interpreter {
+                pointer: state(fields.gil)?,
+                locked: in_gil(fields.gil + 3)?,
+                holder: in_gil(fields.gil + 4)?,
+                switches: in_gil(fields.gil + 3)? + WORD,
             },
             interpreter: Interpreter {
-                next: state(places.next)?,
-                threads: state(places.threads)?,
-                modules: state(places.modules)?,
-                code_generation: places.code_generation.map(state).transpose()?,
+                next: state(fields.next)?,
+                threads: state(fields.threads)?,
+                modules: state(fields.modules)?,
+                code_generation: fields.code_generation.map(state).transpose()?,
             },
             thread: Thread {
-                next: object(places.thread)?,
-                interpreter: object(places.thread + 1)?,
-                current: Current::Frame(object(places.thread + 2)?),
-                thread_id: object(places.thread + 3)?,
-                native_id: object(places.thread + 4)?,
-                chunk: object(places.thread + 5)?,
-                size: (0..6).map(|n| told(places.thread + n)).max().unwrap_or(0) + 3 * WORD,
+                next: object(fields.thread)?,
+                interpreter: object(fields.thread + 1)?,
+                current: CurrentFrame::Frame(object(fields.thread + 2)?),
+                thread_id: object(fields.thread + 3)?,
+                native_id: object(fields.thread + 4)?,
+                chunk: object(fields.thread + 5)?,
+                size: (0..6).map(|n| value(fields.thread + n)).max().unwrap_or(0) + 3 * WORD,
             },
             frame: Frame {
-                previous: object(places.frame)?,
-                code: object(places.frame + 1)?,
+                previous: object(fields.frame)?,
+                code: object(fields.frame + 1)?,
                 // Py_TAG_BITS of a _PyStackRef.
                 tag: if minor == 13 { 0 } else { 3 },
-                instruction: object(places.frame + 2)?,
-                owner: object(places.frame + 4)?,
+                instruction: object(fields.frame + 2)?,
+                owner: object(fields.frame + 4)?,
                 first_foreign_owner: 3,
                 entry: Entry::Linked,
                 size: [WORD, WORD, WORD, 0, 1]
                     .iter()
                     .enumerate()
-                    .map(|(n, length)| told(places.frame + n) * usize::from(*length > 0) + length)
+                    .map(|(n, length)| value(fields.frame + n) * usize::from(*length > 0) + length)
                     .max()
                     .unwrap_or(0),
             },
             code: Code {
-                filename: object(places.code)?,
-                name: object(places.code + 1)?,
-                qualname: object(places.code + 2)?,
-                linetable: object(places.code + 3)?,
-                firstlineno: object(places.code + 4)?,
-                instructions: object(places.code + 8)?,
+                filename: object(fields.code)?,
+                name: object(fields.code + 1)?,
+                qualname: object(fields.code + 2)?,
+                linetable: object(fields.code + 3)?,
+                firstlineno: object(fields.code + 4)?,
+                instructions: object(fields.code + 8)?,
                 has_version: true,
             },
-            text: Text { ascii: object(places.ascii)?, compact: object(places.ascii)? + 2 * WORD },
-            types: Types { name: object(places.type_name)?, ..TYPES },
+            text: Text { ascii: object(fields.ascii)?, compact: object(fields.ascii)? + 2 * WORD },
+            types: Types { name: object(fields.type_name)?, ..TYPES },
         })
     }
 }
 
-impl From<Fault> for Unknown {
-    fn from(fault: Fault) -> Unknown {
-        Unknown::Fault(fault)
+impl From<Fault> for LayoutError {
+    fn from(fault: Fault) -> LayoutError {
+        LayoutError::Fault(fault)
     }
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unknown::Version => f.write_str("its memory is only known for 64-bit Python 3.11 to 3.14"),
-            Unknown::FreeThreaded => f.write_str("it has no GIL (a free-threaded build)"),
-            Unknown::Runtime => f.write_str("its _PyRuntime cannot be found"),
-            Unknown::Fault(fault) => fault.fmt(f),
+            LayoutError::Version => f.write_str("its memory is only known for 64-bit Python 3.11 to 3.14"),
+            LayoutError::FreeThreaded => f.write_str("it has no GIL (a free-threaded build)"),
+            LayoutError::Runtime => f.write_str("its _PyRuntime cannot be found"),
+            LayoutError::Fault(fault) => fault.fmt(f),
         }
     }
 }

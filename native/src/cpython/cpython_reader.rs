@@ -1,41 +1,41 @@
-//! Reads the stacks of CPython 3.11 to 3.14 with few and small reads.
+//! The reader of CPython 3.11 to 3.14: few and small reads of memory.
 //!
-//! A reading takes all thread states of an interpreter at once (`states`), then the frames of each thread that
-//! has run since the last one (`frames`), then what may have changed of their code objects (`code`). Where
-//! nothing is new nothing is allocated but the answer.
+//! It first reads all thread states of an interpreter (`thread_states`), then the frames of each thread that has
+//! run since the last reading (`frames`), then what may have changed of their code objects (`code_objects`). Where
+//! nothing is new it allocates only the result.
 
-use crate::cpython::call_entry::Entering;
-use crate::cpython::code_objects::{ByAddress, Codes, Place};
-use crate::cpython::cpython_layout::{Current, Layout};
-use crate::cpython::frames::{Trouble, Walker};
+use crate::cpython::call_entry::CallEntry;
+use crate::cpython::code_objects::{ByAddress, CodeObjects, CodePosition};
+use crate::cpython::cpython_layout::{CurrentFrame, Layout};
+use crate::cpython::frames::{FrameWalker, WalkError};
 use crate::cpython::runtime::Runtime;
-use crate::cpython::thread_states::{Expected, Head, States};
-use crate::linux::memory::{word, Fault, Memory, Remote};
-use crate::stacks::stack_interner::{Book, FrameId, StackId};
-use crate::stacks::stack_reader::{Failure, Gil, StackReader, Stacks, ThreadStack};
+use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates};
+use crate::linux::memory::{word, Fault, Memory, RemoteMemory};
+use crate::stacks::stack_interner::{FrameId, StackId, StackInterner};
+use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
 use std::ops::Range;
 use std::time::Instant;
 
-/// The own reader of one process.
+/// The reader of one process.
 #[derive(Debug)]
-pub struct Own<M> {
+pub struct CpythonReader<M> {
     memory: M,
     python: String,
     layout: Layout,
     max_depth: usize,
     /// The oldest first.
-    listed: Vec<usize>,
+    interpreter_list: Vec<usize>,
     interpreters: ByAddress<Interpreter>,
-    states: States,
-    walker: Walker,
-    codes: Codes,
-    /// When a reading is to be given up.
+    states: ThreadStates,
+    walker: FrameWalker,
+    codes: CodeObjects,
+    /// The time at which a reading is abandoned.
     deadline: Option<Instant>,
-    entering: Entering,
-    /// The generation of the book that the last stacks are of.
+    call_entry: CallEntry,
+    /// The generation of the interner to which the last stacks belong.
     generation: u64,
-    // Kept to be filled again.
-    places: Vec<Place>,
+    // Buffers that are reused.
+    positions: Vec<CodePosition>,
     frames: Vec<FrameId>,
 }
 
@@ -46,7 +46,7 @@ struct Interpreter {
     threads: Vec<Thread>,
     expected: Expected,
     /// As of the last reading.
-    head: Head,
+    head: InterpreterHead,
 }
 
 #[derive(Debug, Default)]
@@ -56,33 +56,33 @@ struct Thread {
     thread_id: u64,
     native_id: Option<i32>,
     /// Its frames outside its data stack.
-    elsewhere: Vec<usize>,
+    off_stack_frames: Vec<usize>,
     /// Its last good stack, and whether that was cut.
-    last: Option<(StackId, bool)>,
+    last_stack: Option<(StackId, bool)>,
     /// The reading after that one failed.
-    missed: bool,
-    now: Now,
+    failed: bool,
+    reading: ThreadReading,
 }
 
-/// What a reading has found of a thread.
+/// What a reading found for a thread.
 #[derive(Clone, Debug, Default)]
-enum Now {
+enum ThreadReading {
     #[default]
-    Unread,
-    /// It has not run.
-    AsItWas,
-    /// Its stack is this part of `places`.
-    At(Range<usize>),
+    Failed,
+    /// It has not run: its stack is the last one.
+    Unchanged,
+    /// Its frames are this part of `positions`.
+    Frames(Range<usize>),
 }
 
-impl Own<Remote> {
+impl CpythonReader<RemoteMemory> {
     /// Finds the Python of a process. Stacks are cut at `max_depth` frames.
     pub fn attach(pid: i32, max_depth: usize) -> Result<Self, Failure> {
-        let memory = Remote { pid };
+        let memory = RemoteMemory { pid };
         let Runtime { python, layout } = Runtime::find(pid, &memory)?;
-        let mut own = Own { python, ..Own::of(memory, pid, &layout, max_depth) };
-        own.warm_up();
-        Ok(own)
+        let mut reader = CpythonReader { python, ..CpythonReader::new(memory, pid, &layout, max_depth) };
+        reader.warm_up();
+        Ok(reader)
     }
 
     /// The target's Python, like "3.11.7".
@@ -91,168 +91,173 @@ impl Own<Remote> {
     }
 }
 
-impl<M: Memory> Own<M> {
-    pub fn of(memory: M, pid: i32, layout: &Layout, max_depth: usize) -> Own<M> {
-        Own {
+impl<M: Memory> CpythonReader<M> {
+    pub fn new(memory: M, pid: i32, layout: &Layout, max_depth: usize) -> CpythonReader<M> {
+        CpythonReader {
             memory,
             python: String::new(),
             layout: *layout,
             max_depth,
-            listed: Vec::new(),
+            interpreter_list: Vec::new(),
             interpreters: ByAddress::default(),
-            states: States::of(layout),
-            walker: Walker::of(layout),
-            codes: Codes::of(pid, layout),
+            states: ThreadStates::new(layout),
+            walker: FrameWalker::new(layout),
+            codes: CodeObjects::new(pid, layout),
             deadline: None,
-            entering: Entering::default(),
+            call_entry: CallEntry::default(),
             generation: 0,
-            places: Vec::new(),
+            positions: Vec::new(),
             frames: Vec::new(),
         }
     }
 
-    /// Meets most code objects before anybody stands still for it. What is wrong, because it moved while it was
-    /// read, is found out when it stands.
+    /// Caches most code objects before the first stop. Entries that are wrong because the process ran meanwhile are
+    /// detected at the first real reading.
     fn warm_up(&mut self) {
-        self.listed = self.layout.interpreters(&self.memory).unwrap_or_default();
-        for address in self.listed.clone() {
+        self.interpreter_list = self.layout.interpreters(&self.memory).unwrap_or_default();
+        for address in self.interpreter_list.clone() {
             let mut interpreter = Interpreter::default();
-            let _ = self.collect(address, &mut interpreter, &mut |_| true);
+            let _ = self.read_positions(address, &mut interpreter, &mut |_| true);
         }
-        self.entering.not_found();
-        self.listed.clear();
+        self.call_entry.reset();
+        self.interpreter_list.clear();
     }
 
-    /// Reads where the threads of an interpreter are.
-    fn collect(
+    /// Reads the frame positions of all threads of an interpreter.
+    fn read_positions(
         &mut self,
         address: usize,
         interpreter: &mut Interpreter,
         ran: &mut dyn FnMut(i32) -> bool,
     ) -> Result<(), Failure> {
-        let until = self.deadline;
-        let last_time = interpreter.threads.iter().map(|thread| thread.address);
+        let deadline = self.deadline;
+        let previous = interpreter.threads.iter().map(|thread| thread.address);
         let expected = &mut interpreter.expected;
-        let known = (address, &*self.listed);
-        let Some(head) = self.states.read(&self.layout, &self.memory, known, expected, last_time)? else {
-            self.listed.clear();
+        let interpreters = (address, &*self.interpreter_list);
+        let Some(head) = self.states.read(&self.layout, &self.memory, interpreters, expected, previous)?
+        else {
+            self.interpreter_list.clear();
             return Err(Failure::new("moved", &"an interpreter was made or ended"));
         };
         interpreter.head = head;
-        interpreter.match_with(&self.states);
-        self.places.clear();
+        interpreter.reorder(&self.states);
+        self.positions.clear();
         for (thread, (_, state)) in interpreter.threads.iter_mut().zip(self.states.iter()) {
-            thread.look(&self.layout, state);
-            let read = thread.last.is_some() && !thread.missed;
+            thread.identify(&self.layout, state);
+            let read = thread.last_stack.is_some() && !thread.failed;
             if read && thread.native_id.is_some_and(|id| !ran(id)) {
-                thread.now = Now::AsItWas;
+                thread.reading = ThreadReading::Unchanged;
                 continue;
             }
-            let began = self.places.len();
-            let mut walk = |entering| {
-                self.places.truncate(began);
+            let began = self.positions.len();
+            let mut walk = |check_call_entry| {
+                self.positions.truncate(began);
                 self.walker.walk(
                     &self.memory,
                     state,
-                    entering,
-                    until,
-                    &mut thread.elsewhere,
-                    &mut self.places,
+                    check_call_entry,
+                    deadline,
+                    &mut thread.off_stack_frames,
+                    &mut self.positions,
                 )
             };
             let holds = thread.address == head.holder;
             let mut walked = walk(holds);
-            if walked == Err(Trouble::Entering) && self.entering.is_the_rule() {
+            if walked == Err(WalkError::CallEntry) && self.call_entry.is_persistent() {
                 walked = walk(false);
             } else if holds && walked.is_ok() {
-                self.entering.not_found();
+                self.call_entry.reset();
             }
-            thread.now = match walked {
-                Ok(()) => Now::At(began..self.places.len()),
-                Err(Trouble::Entering) => {
-                    self.entering.found(self.walker.moment());
-                    return Err(Failure::passing("read", &"a call was being entered"));
+            thread.reading = match walked {
+                Ok(()) => ThreadReading::Frames(began..self.positions.len()),
+                Err(WalkError::CallEntry) => {
+                    self.call_entry.record(self.walker.fingerprint());
+                    return Err(Failure::transient("read", &"a call was being entered"));
                 }
-                Err(Trouble::Slow) => return Err(slow()),
+                Err(WalkError::Timeout) => return Err(slow()),
                 Err(_) => {
-                    self.places.truncate(began);
-                    Now::Unread
+                    self.positions.truncate(began);
+                    ThreadReading::Failed
                 }
             };
         }
-        match self.codes.look(&self.memory, &self.places, head.freed, until) {
+        match self.codes.refresh(&self.memory, &self.positions, head.freed, deadline) {
             true => Ok(()),
             false => Err(slow()),
         }
     }
 
-    fn stack_of(&mut self, places: Range<usize>, book: &mut Book) -> Result<(StackId, bool), Fault> {
+    fn stack_of(
+        &mut self,
+        positions: Range<usize>,
+        interner: &mut StackInterner,
+    ) -> Result<(StackId, bool), Fault> {
         self.frames.clear();
-        for &place in &self.places[places] {
-            self.frames.extend(self.codes.frame(place, book)?);
+        for &position in &self.positions[positions] {
+            self.frames.extend(self.codes.frame(position, interner)?);
         }
-        Ok(book.stack(&self.frames, self.max_depth))
+        Ok(interner.intern_stack(&self.frames, self.max_depth))
     }
 }
 
-impl<M: Memory + Send> StackReader for Own<M> {
+impl<M: Memory + Send> StackReader for CpythonReader<M> {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
-        // Whether they still are all of them, every reading sees.
-        if self.listed.is_empty() {
-            self.listed = self.layout.interpreters(&self.memory)?;
-            self.interpreters.retain(|address, _| self.listed.contains(address));
+        // Every reading checks that these still are all interpreters.
+        if self.interpreter_list.is_empty() {
+            self.interpreter_list = self.layout.interpreters(&self.memory)?;
+            self.interpreters.retain(|address, _| self.interpreter_list.contains(address));
         }
-        Ok(self.listed.clone())
+        Ok(self.interpreter_list.clone())
     }
 
     fn max_depth(&self) -> usize {
         self.max_depth
     }
 
-    fn names_threads(&self, interpreter: usize) -> bool {
-        let since_3_13 = matches!(self.layout.thread.current, Current::Frame(_));
-        since_3_13 || self.listed.first().is_none_or(|&main| main == interpreter)
+    fn has_native_ids(&self, interpreter: usize) -> bool {
+        let since_3_13 = matches!(self.layout.thread.current, CurrentFrame::Frame(_));
+        since_3_13 || self.interpreter_list.first().is_none_or(|&main| main == interpreter)
     }
 
-    fn gil(&mut self, interpreter: usize) -> Result<Gil, Failure> {
+    fn gil(&mut self, interpreter: usize) -> Result<GilState, Failure> {
         let expected = &mut self.interpreters.entry(interpreter).or_default().expected;
-        Ok(Head::read(&self.layout, &self.memory, interpreter, expected)?.into())
+        Ok(InterpreterHead::read(&self.layout, &self.memory, interpreter, expected)?.into())
     }
 
-    fn deadline(&mut self, until: Option<Instant>) {
-        self.deadline = until;
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
     }
 
     fn read(
         &mut self,
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
-        book: &mut Book,
+        interner: &mut StackInterner,
     ) -> Result<Stacks, Failure> {
-        if self.generation != book.generation() {
-            self.generation = book.generation();
-            let threads = self.interpreters.values_mut().flat_map(|known| &mut known.threads);
-            threads.for_each(|thread| thread.last = None);
+        if self.generation != interner.generation() {
+            self.generation = interner.generation();
+            let threads = self.interpreters.values_mut().flat_map(|interpreter| &mut interpreter.threads);
+            threads.for_each(|thread| thread.last_stack = None);
         }
-        let mut known = self.interpreters.remove(&interpreter).unwrap_or_default();
-        let collected = self.collect(interpreter, &mut known, ran);
-        let mut stacks = Vec::with_capacity(known.threads.len());
-        if collected.is_ok() {
-            for thread in &mut known.threads {
-                let stack = match thread.now.clone() {
-                    Now::Unread => None,
-                    Now::AsItWas => thread.last,
-                    Now::At(places) => self.stack_of(places, book).ok(),
+        let mut cached = self.interpreters.remove(&interpreter).unwrap_or_default();
+        let outcome = self.read_positions(interpreter, &mut cached, ran);
+        let mut stacks = Vec::with_capacity(cached.threads.len());
+        if outcome.is_ok() {
+            for thread in &mut cached.threads {
+                let stack = match thread.reading.clone() {
+                    ThreadReading::Failed => None,
+                    ThreadReading::Unchanged => thread.last_stack,
+                    ThreadReading::Frames(positions) => self.stack_of(positions, interner).ok(),
                 };
-                thread.missed = stack.is_none();
-                let before = thread.last.map(|(stack, _)| stack);
-                thread.last = stack.or(thread.last);
-                let (id, truncated) = stack.unwrap_or_else(|| (book.unread(before), false));
+                thread.failed = stack.is_none();
+                let before = thread.last_stack.map(|(stack, _)| stack);
+                thread.last_stack = stack.or(thread.last_stack);
+                let (id, truncated) = stack.unwrap_or_else(|| (interner.unread_stack(before), false));
                 stacks.push(ThreadStack {
                     thread_id: thread.thread_id,
                     native_id: thread.native_id,
                     interpreter,
-                    owns_gil: thread.address == known.head.holder,
+                    owns_gil: thread.address == cached.head.holder,
                     active: true,
                     stack: id,
                     truncated,
@@ -260,15 +265,15 @@ impl<M: Memory + Send> StackReader for Own<M> {
                 });
             }
         }
-        let gil = known.head.into();
-        self.interpreters.insert(interpreter, known);
-        collected.map(|()| Stacks { threads: stacks, gil })
+        let gil = cached.head.into();
+        self.interpreters.insert(interpreter, cached);
+        outcome.map(|()| Stacks { threads: stacks, gil })
     }
 }
 
 impl Interpreter {
     /// Brings the threads into the order of the states: keeps those that are still there, adds new ones.
-    fn match_with(&mut self, states: &States) {
+    fn reorder(&mut self, states: &ThreadStates) {
         let same = self.threads.len() == states.count()
             && self.threads.iter().zip(states.iter()).all(|(thread, (address, _))| thread.address == address);
         if same {
@@ -283,8 +288,8 @@ impl Interpreter {
 }
 
 impl Thread {
-    /// Sees who it is. Another thread may have come to live at the same address.
-    fn look(&mut self, layout: &Layout, state: &[u8]) {
+    /// Reads its ids. Another thread may have a state at the same address now.
+    fn identify(&mut self, layout: &Layout, state: &[u8]) {
         let id = word(state, layout.thread.thread_id) as u64;
         let native_id = native_id(word(state, layout.thread.native_id));
         if (self.thread_id, self.native_id) != (id, native_id) {
@@ -293,9 +298,9 @@ impl Thread {
     }
 }
 
-impl From<Head> for Gil {
-    fn from(head: Head) -> Gil {
-        Gil { holder: head.holder, native_id: native_id(head.native_id), switches: head.switches }
+impl From<InterpreterHead> for GilState {
+    fn from(head: InterpreterHead) -> GilState {
+        GilState { holder: head.holder, native_id: native_id(head.native_id), switches: head.switches }
     }
 }
 

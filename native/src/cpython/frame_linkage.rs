@@ -1,17 +1,7 @@
-//! Whether the newest call of the running thread has been linked into its stack.
+//! Whether the newest call of the running thread has been linked into its stack, for the py-spy reader.
 //!
-//! Python 3.11 and 3.12 enter a call in several steps, and a thread can be stopped between any two of them:
-//!
-//! - When C code calls Python (3.11 runs every generator and coroutine that way) a `_PyCFrame` becomes the
-//!   thread's newest a few instructions before its `current_frame` is set. Until then that field is whatever the
-//!   C stack held before: mostly a frame of an earlier call, which has ended or runs elsewhere by now.
-//! - When Python calls Python the new frame may become current before its `previous` is set, as compilers order
-//!   the two. Until then that is the caller of an earlier call; in a generator's frame it is null.
-//!
-//! Who follows these fields finds a leaf under somebody who never called it, or a stack without its root. In a
-//! linked stack a current frame on the thread's data stack lies below its top and has begun an instruction, and
-//! the oldest frame of a `_PyCFrame` was called from the frame that is current in the `_PyCFrame` before.
-//! Only the thread that holds the GIL can be between the steps.
+//! `frames` describes the steps in which Python 3.11 and 3.12 enter a call, and how a linked stack is recognised.
+//! The py-spy crate does not check this, so its reader checks the thread that holds the GIL before it reads.
 
 use remoteprocess::{Process, ProcessMemory};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,7 +13,7 @@ const MAX_FRAMES: usize = 4096;
 /// a minor version.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    gil: Gil,
+    gil: GilPointer,
     /// Of PyThreadState: chunk, top and limit of its data stack, side by side.
     datastack: usize,
     /// Of _PyCFrame; `previous` comes next.
@@ -39,14 +29,14 @@ struct Layout {
 
 /// What the crate's `threadstate_address` points to.
 #[derive(Clone, Copy, Debug)]
-enum Gil {
+enum GilPointer {
     /// The thread state that holds it, or null.
-    Holder,
+    ThreadState,
     /// A `_gil_runtime_state`.
-    State,
+    GilState,
 }
 
-/// How the oldest frame of a `_PyCFrame` is told.
+/// How the oldest frame of a `_PyCFrame` is recognised.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
     /// By its `is_entry`, at this offset.
@@ -56,7 +46,7 @@ enum Entry {
 }
 
 const PYTHON_3_11: Layout = Layout {
-    gil: Gil::Holder,
+    gil: GilPointer::ThreadState,
     datastack: 296,
     current_frame: 8,
     code: 32,
@@ -67,7 +57,7 @@ const PYTHON_3_11: Layout = Layout {
 };
 
 const PYTHON_3_12: Layout = Layout {
-    gil: Gil::State,
+    gil: GilPointer::GilState,
     datastack: 232,
     current_frame: 0,
     code: 0,
@@ -89,31 +79,30 @@ const OWNED_BY_C_STACK: u8 = 3;
 const LAST_HOLDER: usize = 8;
 const LOCKED: usize = 16;
 
-/// Looks at the thread that holds the GIL, in a process that stands still.
+/// Checks the thread that holds the GIL, in a stopped process.
 #[derive(Debug)]
-pub struct Linkage {
+pub struct FrameLinkage {
     /// None where there is nothing to look for.
     layout: Option<Layout>,
     threadstate_address: usize,
 }
 
-impl Linkage {
+impl FrameLinkage {
     /// For a Python of this version whose `threadstate_address` the crate has found, or not (0).
-    pub fn of(version: (u64, u64), threadstate_address: usize) -> Linkage {
+    pub fn new(version: (u64, u64), threadstate_address: usize) -> FrameLinkage {
         let layout = match version {
             _ if threadstate_address == 0 || size_of::<usize>() != 8 => None,
             (3, 11) => Some(PYTHON_3_11),
             (3, 12) => Some(PYTHON_3_12),
             _ => None,
         };
-        Linkage { layout, threadstate_address }
+        FrameLinkage { layout, threadstate_address }
     }
 
-    /// If the stack cannot be believed, because a call is being entered or a pointer leads nowhere: a number that
-    /// stands for what was read.
-    pub fn incomplete(&self, memory: &Process) -> Option<u64> {
+    /// If a call is being entered or a pointer leads nowhere: a hash of what was read. None if the stack is linked.
+    pub fn incomplete_fingerprint(&self, memory: &Process) -> Option<u64> {
         let layout = self.layout?;
-        let mut read = Reader { memory, hasher: DefaultHasher::new() };
+        let mut read = HashingReader { memory, hasher: DefaultHasher::new() };
         match layout.is_complete(self.threadstate_address, &mut read) {
             Some(true) => None,
             _ => Some(read.hasher.finish()),
@@ -122,7 +111,7 @@ impl Linkage {
 }
 
 impl Layout {
-    fn is_complete(&self, threadstate_address: usize, memory: &mut Reader<'_>) -> Option<bool> {
+    fn is_complete(&self, threadstate_address: usize, memory: &mut HashingReader<'_>) -> Option<bool> {
         let thread = self.holder(threadstate_address, memory)?;
         if thread == 0 {
             return Some(true);
@@ -148,10 +137,10 @@ impl Layout {
     }
 
     /// The thread state that holds the GIL, or 0.
-    fn holder(&self, address: usize, memory: &mut Reader<'_>) -> Option<usize> {
+    fn holder(&self, address: usize, memory: &mut HashingReader<'_>) -> Option<usize> {
         let [holder] = match self.gil {
-            Gil::Holder => memory.words(address)?,
-            Gil::State => match memory.words::<1>(address + LOCKED)? {
+            GilPointer::ThreadState => memory.words(address)?,
+            GilPointer::GilState => match memory.words::<1>(address + LOCKED)? {
                 // The word has four bytes.
                 [locked] if locked as i32 == 0 => [0],
                 _ => memory.words(address + LAST_HOLDER)?,
@@ -161,7 +150,12 @@ impl Layout {
     }
 
     /// Whether the oldest frame of this frame's `_PyCFrame` was called from `caller`.
-    fn is_called_from(&self, caller: usize, mut frame: Frame, memory: &mut Reader<'_>) -> Option<bool> {
+    fn is_called_from(
+        &self,
+        caller: usize,
+        mut frame: Frame,
+        memory: &mut HashingReader<'_>,
+    ) -> Option<bool> {
         for _ in 0..MAX_FRAMES {
             let previous = word(&frame, self.previous);
             let entry = match self.entry {
@@ -178,13 +172,13 @@ impl Layout {
     }
 }
 
-/// Reads, and remembers what.
-struct Reader<'a> {
+/// Reads, and hashes what it read.
+struct HashingReader<'a> {
     memory: &'a Process,
     hasher: DefaultHasher,
 }
 
-impl Reader<'_> {
+impl HashingReader<'_> {
     fn words<const N: usize>(&mut self, address: usize) -> Option<[usize; N]> {
         let words: [usize; N] = self.memory.copy_struct(address).ok()?;
         words.hash(&mut self.hasher);
@@ -213,7 +207,7 @@ mod tests {
         words: [usize; 120],
     }
 
-    // Places in `words`.
+    // Indexes in `words`.
     const THREAD: usize = 0;
     const GIL: usize = 40;
     const BEFORE: usize = 44;
@@ -230,7 +224,7 @@ mod tests {
         fn linked() -> Box<Thread> {
             let mut thread = Box::new(Thread { words: [0; 120] });
             thread.words[GIL + 2] = 1;
-            for (place, to) in [
+            for (index, to) in [
                 (GIL + 1, THREAD),
                 (THREAD + CFRAME / 8, NOW),
                 (THREAD + 29, CALLER),
@@ -245,20 +239,20 @@ mod tests {
                 (NEWEST + 1, ENTERED),
                 (NEWEST, CODE),
             ] {
-                thread.words[place] = thread.address(to);
+                thread.words[index] = thread.address(to);
             }
             thread.words[FROM_C + 8] = usize::from(OWNED_BY_C_STACK) << OWNER_IN_WORD;
             thread.words[NEWEST + 7] = thread.address(CODE) + PYTHON_3_12.instructions;
             thread
         }
 
-        fn address(&self, place: usize) -> usize {
-            self.words.as_ptr() as usize + place * 8
+        fn address(&self, index: usize) -> usize {
+            self.words.as_ptr() as usize + index * 8
         }
 
         fn is_complete(&self) -> bool {
             let memory = Process::new(std::process::id() as i32).unwrap();
-            Linkage::of((3, 12), self.address(GIL)).incomplete(&memory).is_none()
+            FrameLinkage::new((3, 12), self.address(GIL)).incomplete_fingerprint(&memory).is_none()
         }
     }
 
@@ -317,9 +311,9 @@ mod tests {
     fn versions_that_link_in_one_step_are_not_looked_at() {
         let memory = Process::new(std::process::id() as i32).unwrap();
         for version in [(2, 7), (3, 10), (3, 13), (3, 14)] {
-            assert!(Linkage::of(version, 1).incomplete(&memory).is_none());
+            assert!(FrameLinkage::new(version, 1).incomplete_fingerprint(&memory).is_none());
         }
-        assert!(Linkage::of((3, 11), 1).incomplete(&memory).is_some());
-        assert!(Linkage::of((3, 11), 0).incomplete(&memory).is_none());
+        assert!(FrameLinkage::new((3, 11), 1).incomplete_fingerprint(&memory).is_some());
+        assert!(FrameLinkage::new((3, 11), 0).incomplete_fingerprint(&memory).is_none());
     }
 }

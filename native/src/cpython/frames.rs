@@ -1,24 +1,24 @@
 //! The frames of one thread, newest first.
 //!
-//! Frames of functions lie side by side in the chunks of the thread's data stack, which are read whole. Those of
-//! generators and coroutines lie in their objects, and the marks that C code leaves lie on the C stack: these are
-//! read one by one, the ones met last time together with the newest chunk, as most will be met again.
+//! Frames of functions lie side by side in the chunks of the thread's data stack, which are read whole. Frames of
+//! generators and coroutines lie in their objects, and entry frames lie on the C stack. These are read one by one;
+//! the ones of the last walk are read together with the newest chunk, as most recur.
 //!
 //! Python 3.11 and 3.12 enter a call in several steps, and a thread can be stopped between any two of them:
 //!
-//! - When C code calls Python (3.11 runs every generator and coroutine that way) a `_PyCFrame` becomes the
-//!   thread's newest a few instructions before its `current_frame` is set. Until then that field is whatever the
-//!   C stack held before: mostly a frame of an earlier call, which has ended or runs elsewhere by now.
-//! - When Python calls Python the new frame may become current before its `previous` is set, as compilers order
-//!   the two. Until then that is the caller of an earlier call; in a generator's frame it is null.
+//! - When C code calls Python (3.11 runs every generator and coroutine that way) a `_PyCFrame` becomes the thread's
+//!   newest a few instructions before its `current_frame` is set. Until then that field has whatever the C stack
+//!   held before: mostly a frame of an earlier call, which has ended or runs elsewhere by now.
+//! - When Python calls Python the new frame may become current before its `previous` is set, as compilers order the
+//!   two. Until then `previous` is the caller of an earlier call; in a generator's frame it is null.
 //!
-//! Who follows these fields finds a leaf under somebody who never called it, or a stack without its root. In a
-//! linked stack a current frame on the thread's data stack lies below its top and has begun an instruction, and
-//! the oldest frame of a `_PyCFrame` was called from the frame that is current in the `_PyCFrame` before.
-//! Only the thread that holds the GIL can be between the steps.
+//! A walk along these fields would find a leaf under a function that never called it, or a stack without its root.
+//! In a linked stack a current frame on the thread's data stack lies below its top and has begun an instruction,
+//! and the oldest frame of a `_PyCFrame` was called from the frame that is current in the `_PyCFrame` before. Only
+//! the thread that holds the GIL can be between the steps.
 
-use crate::cpython::code_objects::Place;
-use crate::cpython::cpython_layout::{Current, Entry, Layout, INSTRUCTION_BYTES, OWNED_BY_THREAD};
+use crate::cpython::code_objects::CodePosition;
+use crate::cpython::cpython_layout::{CurrentFrame, Entry, Layout, INSTRUCTION_BYTES, OWNED_BY_THREAD};
 use crate::linux::memory::{word, Fault, Memory, Span};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
@@ -30,33 +30,33 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_CHUNKS: usize = 2048;
 /// Frames outside the chunks that are remembered from one tick to the next.
 const MAX_REMEMBERED: usize = 256;
-/// The time is looked at after so many frames: at worst each takes a read of its own.
-const FRAMES_A_LOOK: usize = 64;
+/// The deadline is checked after so many frames: at worst each takes a separate read.
+const FRAMES_PER_TIME_CHECK: usize = 64;
 /// Of `_PyStackChunk`: previous chunk, size of this one, and how many words are in use once there is a newer one.
 const HEADER: usize = 24;
 const WORD: usize = size_of::<usize>();
 
 /// Why a stack could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum WalkError {
     Fault(Fault),
     /// A call is being entered.
-    Entering,
+    CallEntry,
     /// More than MAX_FRAMES frames.
-    Deep,
-    /// It goes round in a circle.
-    Circle,
-    /// The time was up.
-    Slow,
+    TooDeep,
+    /// The list of frames has a cycle.
+    Cycle,
+    /// The deadline has passed.
+    Timeout,
 }
 
-/// Reads stacks, with room that is kept from one to the next.
+/// Walks stacks, with buffers that are reused.
 #[derive(Debug)]
-pub struct Walker {
+pub struct FrameWalker {
     layout: Layout,
     chunks: Vec<Chunk>,
     /// There are no older chunks than those in `chunks`.
-    oldest_known: bool,
+    all_chunks_known: bool,
     /// Frames remembered from last time and where in `bytes` they are.
     remembered: Vec<(usize, usize)>,
     spans: Vec<Span>,
@@ -75,7 +75,7 @@ struct Chunk {
     at: Option<usize>,
 }
 
-/// What counts of a frame.
+/// The fields of a frame that the walk needs.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     code: usize,
@@ -85,12 +85,12 @@ struct Frame {
     is_entry: bool,
 }
 
-impl Walker {
-    pub fn of(layout: &Layout) -> Walker {
-        Walker {
+impl FrameWalker {
+    pub fn new(layout: &Layout) -> FrameWalker {
+        FrameWalker {
             layout: *layout,
             chunks: Vec::new(),
-            oldest_known: false,
+            all_chunks_known: false,
             remembered: Vec::new(),
             spans: Vec::new(),
             bytes: Vec::new(),
@@ -98,52 +98,59 @@ impl Walker {
         }
     }
 
-    /// Adds the frames of a thread to `places`, given its PyThreadState.
+    /// Adds the frames of a thread to `positions`, given its PyThreadState.
     ///
-    /// Gives up at `until`. `elsewhere` are frames outside the chunks that this thread had last time, and has now. Says that a call is
-    /// being entered only if `entering` can be, which is so for the thread that holds the GIL.
+    /// Stops at `deadline`. `off_stack_frames` are the frames outside the chunks: on entry those of the last walk, on
+    /// return those of this one. Reports a half-entered call only with `check_call_entry`, which makes sense only for
+    /// the thread that holds the GIL.
     pub fn walk(
         &mut self,
         memory: &dyn Memory,
         thread: &[u8],
-        entering: bool,
-        until: Option<Instant>,
-        elsewhere: &mut Vec<usize>,
-        places: &mut Vec<Place>,
-    ) -> Result<(), Trouble> {
-        let (newest, before) = self.begin(memory, thread, elsewhere)?;
-        elsewhere.clear();
+        check_call_entry: bool,
+        deadline: Option<Instant>,
+        off_stack_frames: &mut Vec<usize>,
+        positions: &mut Vec<CodePosition>,
+    ) -> Result<(), WalkError> {
+        let (newest, before) = self.read_ahead(memory, thread, off_stack_frames)?;
+        off_stack_frames.clear();
         let at = self.layout.frame;
-        let entering = entering && before != 0 && at.entry != Entry::Linked;
-        if entering {
+        let check_call_entry = check_call_entry && before != 0 && at.entry != Entry::Linked;
+        if check_call_entry {
             let [chunk, top, limit] = data_stack(&self.layout, thread);
             if (chunk..limit).contains(&newest) && newest >= top {
-                return Err(Trouble::Entering);
+                return Err(WalkError::CallEntry);
             }
         }
-        let (mut address, mut steps, mut entry_seen) = (newest, Steps::default(), !entering);
+        let (mut address, mut steps, mut entry_seen) = (newest, CycleDetector::default(), !check_call_entry);
         while address != 0 {
-            if steps.is_circle(address) {
-                return Err(Trouble::Circle);
+            if steps.is_cycle(address) {
+                return Err(WalkError::Cycle);
             }
             if steps.count > MAX_FRAMES {
-                return Err(Trouble::Deep);
+                return Err(WalkError::TooDeep);
             }
-            if steps.count % FRAMES_A_LOOK == 0 && until.is_some_and(|until| Instant::now() >= until) {
-                return Err(Trouble::Slow);
+            if steps.count % FRAMES_PER_TIME_CHECK == 0
+                && deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            {
+                return Err(WalkError::Timeout);
             }
-            let frame = self.frame(memory, address, elsewhere)?;
-            if steps.count == 1 && entering && frame.owner == OWNED_BY_THREAD && !self.has_begun(frame) {
-                return Err(Trouble::Entering);
+            let frame = self.frame(memory, address, off_stack_frames)?;
+            if steps.count == 1
+                && check_call_entry
+                && frame.owner == OWNED_BY_THREAD
+                && !self.has_begun(frame)
+            {
+                return Err(WalkError::CallEntry);
             }
             if !entry_seen && frame.is_entry {
                 entry_seen = true;
                 if frame.previous != self.current_of(memory, before)? {
-                    return Err(Trouble::Entering);
+                    return Err(WalkError::CallEntry);
                 }
             }
             if frame.owner < at.first_foreign_owner && frame.code != 0 {
-                places.push(Place { code: frame.code, instruction: frame.instruction });
+                positions.push(CodePosition { code: frame.code, instruction: frame.instruction });
             }
             address = frame.previous;
         }
@@ -151,31 +158,32 @@ impl Walker {
         if entry_seen {
             Ok(())
         } else {
-            Err(Trouble::Entering)
+            Err(WalkError::CallEntry)
         }
     }
 
-    /// Stands for what was read of the last thread walked.
-    pub fn moment(&self) -> u64 {
+    /// A hash of all that was read for the last walk.
+    pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.bytes[..self.filled].hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Reads what is likely to be needed; the newest frame and, where there are any, the `_PyCFrame` before.
-    fn begin(
+    /// Reads what the walk is likely to need. Returns the newest frame and, where there are any, the `_PyCFrame`
+    /// before.
+    fn read_ahead(
         &mut self,
         memory: &dyn Memory,
         thread: &[u8],
-        elsewhere: &[usize],
-    ) -> Result<(usize, usize), Trouble> {
+        off_stack_frames: &[usize],
+    ) -> Result<(usize, usize), WalkError> {
         self.chunks.clear();
         self.remembered.clear();
         self.spans.clear();
         let mut size = 0;
         let mut newest = match self.layout.thread.current {
-            Current::Frame(frame) => (word(thread, frame), 0),
-            Current::CFrame { pointer, frame } => {
+            CurrentFrame::Frame(frame) => (word(thread, frame), 0),
+            CurrentFrame::CFrame { pointer, frame } => {
                 self.spans
                     .push(Span { address: word(thread, pointer).wrapping_add(frame), length: 2 * WORD });
                 size = 2 * WORD;
@@ -191,23 +199,23 @@ impl Walker {
             size += top - chunk;
         }
         let needed = self.spans.len();
-        for &address in elsewhere {
+        for &address in off_stack_frames {
             self.spans.push(Span { address, length: self.layout.frame.size });
             self.remembered.push((address, size));
             size += self.layout.frame.size;
         }
         self.filled = 0;
-        self.make_room(size);
+        self.reserve(size);
         let read = memory.read_many(&self.spans, &mut self.bytes[..size]);
         if read < needed {
-            return Err(Trouble::Fault(Fault { address: self.spans[read].address }));
+            return Err(WalkError::Fault(Fault { address: self.spans[read].address }));
         }
         self.remembered.truncate(read - needed);
         self.remembered.sort_unstable();
         if cframes > 0 {
             newest = (word(&self.bytes, 0), word(&self.bytes, WORD));
         }
-        self.oldest_known = self.chunks.is_empty();
+        self.all_chunks_known = self.chunks.is_empty();
         if let Some(chunk) = self.chunks.first_mut() {
             chunk.previous = word(&self.bytes, chunk.at.unwrap_or(0));
         }
@@ -218,14 +226,14 @@ impl Walker {
         &mut self,
         memory: &dyn Memory,
         address: usize,
-        elsewhere: &mut Vec<usize>,
-    ) -> Result<Frame, Trouble> {
+        off_stack_frames: &mut Vec<usize>,
+    ) -> Result<Frame, WalkError> {
         let size = self.layout.frame.size;
         if let Some(at) = self.in_chunks(memory, address)? {
             return Ok(self.decode(&self.bytes[at..at + size]));
         }
-        if elsewhere.len() < MAX_REMEMBERED {
-            elsewhere.push(address);
+        if off_stack_frames.len() < MAX_REMEMBERED {
+            off_stack_frames.push(address);
         }
         if let Ok(n) = self.remembered.binary_search_by_key(&address, |&(address, _)| address) {
             let at = self.remembered[n].1;
@@ -238,7 +246,7 @@ impl Walker {
     }
 
     /// Where in `bytes` a frame is that lies in a chunk.
-    fn in_chunks(&mut self, memory: &dyn Memory, address: usize) -> Result<Option<usize>, Trouble> {
+    fn in_chunks(&mut self, memory: &dyn Memory, address: usize) -> Result<Option<usize>, WalkError> {
         let size = self.layout.frame.size;
         let mut n = 0;
         loop {
@@ -248,29 +256,29 @@ impl Walker {
                 }
                 n += 1;
             }
-            if self.oldest_known || !self.know_older(memory)? {
+            if self.all_chunks_known || !self.load_older_header(memory)? {
                 return Ok(None);
             }
         }
     }
 
-    /// Reads a chunk that was only known of. Stacks are walked from new to old: newer ones are done with.
-    fn load(&mut self, memory: &dyn Memory, n: usize) -> Result<usize, Trouble> {
+    /// Reads a chunk of which only the header was read. Stacks are walked from new to old.
+    fn load(&mut self, memory: &dyn Memory, n: usize) -> Result<usize, WalkError> {
         let chunk = self.chunks[n];
         if let Some(at) = chunk.at {
             return Ok(at);
         }
         let (at, length) = (self.filled, chunk.end - chunk.address);
         if at + length > MAX_BYTES {
-            return Err(Trouble::Deep);
+            return Err(WalkError::TooDeep);
         }
-        self.make_room(length);
+        self.reserve(length);
         memory.read(chunk.address, &mut self.bytes[at..at + length])?;
         self.chunks[n].at = Some(at);
         Ok(at)
     }
 
-    fn make_room(&mut self, length: usize) {
+    fn reserve(&mut self, length: usize) {
         self.filled += length;
         if self.bytes.len() < self.filled {
             self.bytes.resize(self.filled, 0);
@@ -278,10 +286,10 @@ impl Walker {
     }
 
     /// Reads the header of the next older chunk; false if there is none.
-    fn know_older(&mut self, memory: &dyn Memory) -> Result<bool, Trouble> {
+    fn load_older_header(&mut self, memory: &dyn Memory) -> Result<bool, WalkError> {
         let previous = self.chunks.last().map_or(0, |chunk| chunk.previous);
         if previous == 0 || self.chunks.len() == MAX_CHUNKS {
-            self.oldest_known = true;
+            self.all_chunks_known = true;
             return Ok(false);
         }
         let mut header = [0; HEADER];
@@ -289,7 +297,7 @@ impl Walker {
         let [before, size, used] = [0, WORD, 2 * WORD].map(|at| word(&header, at));
         let length = used.saturating_mul(WORD).saturating_add(HEADER);
         if length > size.min(MAX_BYTES) {
-            return Err(Trouble::Fault(Fault { address: previous }));
+            return Err(WalkError::Fault(Fault { address: previous }));
         }
         let end = previous.saturating_add(length);
         self.chunks.push(Chunk { address: previous, end, previous: before, at: None });
@@ -319,8 +327,8 @@ impl Walker {
     /// The current frame of a `_PyCFrame`.
     fn current_of(&self, memory: &dyn Memory, cframe: usize) -> Result<usize, Fault> {
         match self.layout.thread.current {
-            Current::Frame(_) => Ok(0),
-            Current::CFrame { frame, .. } => memory.word(cframe.wrapping_add(frame)),
+            CurrentFrame::Frame(_) => Ok(0),
+            CurrentFrame::CFrame { frame, .. } => memory.word(cframe.wrapping_add(frame)),
         }
     }
 }
@@ -330,23 +338,23 @@ fn data_stack(layout: &Layout, thread: &[u8]) -> [usize; 3] {
     [0, 1, 2].map(|n| word(thread, layout.thread.chunk + n * WORD))
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Trouble {
-        Trouble::Fault(fault)
+impl From<Fault> for WalkError {
+    fn from(fault: Fault) -> WalkError {
+        WalkError::Fault(fault)
     }
 }
 
-/// Steps along a list that may be a circle.
+/// Counts the steps along a linked list and detects a cycle.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Steps {
+pub struct CycleDetector {
     pub count: usize,
     mark: usize,
 }
 
-impl Steps {
+impl CycleDetector {
     /// Goes to the next address. True if the list leads back to itself, which takes a few rounds to be seen:
     /// the walk comes back to where it was when its count was a power of two (Brent's algorithm).
-    pub fn is_circle(&mut self, address: usize) -> bool {
+    pub fn is_cycle(&mut self, address: usize) -> bool {
         if self.count > 0 && address == self.mark {
             return true;
         }

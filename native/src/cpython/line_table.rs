@@ -1,17 +1,17 @@
-//! The lines of a code object: its location table (CPython 3.11 and later, InternalDocs/code_objects.md).
+//! The line table of a code object: its location table (CPython 3.11 and later, InternalDocs/code_objects.md).
 //!
-//! A table is a run of entries, each for some code units: a byte with the kind and the number of units, then
-//! what the kind needs. Lines are told as differences; columns and end lines are passed over.
+//! A table is a sequence of entries, each for some code units: a byte with the kind and the number of units, then
+//! the arguments of that kind. Lines are stored as differences. Columns and end lines are skipped.
 
-/// Which line each code unit is on, neighbours on one line taken together.
+/// The line of each code unit, in rows of neighbours on one line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineTable {
     /// (code units up to here, line)
     rows: Vec<(u32, i32)>,
 }
 
-impl Lines {
-    pub fn parse(table: &[u8], first: i32) -> Lines {
+impl LineTable {
+    pub fn parse(table: &[u8], first: i32) -> LineTable {
         let mut rows: Vec<(u32, i32)> = Vec::new();
         let (mut end, mut line) = (0u32, first);
         let mut rest = table;
@@ -42,7 +42,7 @@ impl Lines {
             rows.push((0, first));
         }
         rows.shrink_to_fit();
-        Lines { rows }
+        LineTable { rows }
     }
 
     /// The number of the row with a code unit; those beyond the end are in the last.
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn lines(table: &[u8], first: i32, units: std::ops::Range<u32>) -> Vec<i32> {
-        let lines = Lines::parse(table, first);
+        let lines = LineTable::parse(table, first);
         units.map(|unit| lines.line(lines.row(unit))).collect()
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..20_000 {
             let table: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
-            let lines = Lines::parse(&table, random.i32(..));
+            let lines = LineTable::parse(&table, random.i32(..));
             for unit in [0, 1, 100, u32::MAX] {
                 lines.line(lines.row(unit));
             }

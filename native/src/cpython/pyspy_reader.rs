@@ -1,48 +1,58 @@
-//! Stacks as the py-spy crate reads them.
+//! The reader over the py-spy crate, for every other version of Python.
 //!
-//! The crate reads all threads at once or none, and cannot be interrupted. So a reading for which a thread stands
-//! still is begun only if the last one took less time than there is; one that took longer is measured anew at the
-//! next tick, before anything is stopped.
+//! The crate reads all threads at once and cannot be interrupted. So a reading during a stop begins only if the
+//! last one took less time than is left. A reading that took longer is measured again at the next tick, before
+//! anything is stopped.
 
-use crate::cpython::call_entry::Entering;
-use crate::cpython::frame_linkage::Linkage;
-use crate::cpython::gil_holder_pyspy::Holder;
+use crate::cpython::call_entry::CallEntry;
+use crate::cpython::frame_linkage::FrameLinkage;
+use crate::cpython::gil_holder_pyspy::GilHolder;
 use crate::stacks::frame_text::Call;
-use crate::stacks::stack_interner::{Book, FrameId};
-use crate::stacks::stack_reader::{Failure, Gil, StackReader, Stacks, ThreadStack};
+use crate::stacks::stack_interner::{FrameId, StackInterner};
+use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, PythonSpy, StackTrace};
 use std::time::{Duration, Instant};
 
 /// Reads one process through the crate.
-pub struct CrateReader {
+pub struct PySpyReader {
     spy: PythonSpy,
-    /// None where the target moves while it is read: then nothing can be told.
-    linkage: Option<Linkage>,
-    entering: Entering,
-    /// None where it is not known who holds the GIL.
-    holder: Option<Holder>,
+    /// None where the target runs while it is read: then nothing can be checked.
+    linkage: Option<FrameLinkage>,
+    call_entry: CallEntry,
+    /// None where the holder of the GIL cannot be read.
+    holder: Option<GilHolder>,
     max_depth: usize,
     frames: Vec<FrameId>,
-    /// What the last reading took.
-    takes: Option<Duration>,
-    /// It has to be known before the next one is begun.
-    measure: bool,
-    /// When a reading must be over.
-    until: Option<Instant>,
+    /// Duration of the last complete reading.
+    last_duration: Option<Duration>,
+    /// A reading has to be timed before the next stop.
+    must_measure: bool,
+    /// The time by which a reading must end.
+    deadline: Option<Instant>,
 }
 
-impl CrateReader {
-    /// Finds the interpreter. `moving`: the target will not stand still while it is read.
-    pub fn attach(pid: i32, max_depth: usize, moving: bool) -> Result<CrateReader, Failure> {
+impl PySpyReader {
+    /// Finds the interpreter. `running`: the target is not stopped while it is read.
+    pub fn attach(pid: i32, max_depth: usize, running: bool) -> Result<PySpyReader, Failure> {
         let spy = PythonSpy::new(pid, &config()).map_err(|error| failure(&error))?;
         let version = (spy.version.major, spy.version.minor);
-        let linkage = (!moving).then(|| Linkage::of(version, spy.addresses.threadstate_address));
-        let holder = Holder::of(version, spy.addresses.threadstate_address);
+        let linkage = (!running).then(|| FrameLinkage::new(version, spy.addresses.threadstate_address));
+        let holder = GilHolder::new(version, spy.addresses.threadstate_address);
         // The first reading only proves that there is something to read.
-        let entering = Entering::always();
-        let (frames, takes, until) = (Vec::new(), None, None);
-        Ok(CrateReader { spy, linkage, entering, holder, max_depth, frames, takes, measure: true, until })
+        let call_entry = CallEntry::persistent();
+        let (frames, last_duration, deadline) = (Vec::new(), None, None);
+        Ok(PySpyReader {
+            spy,
+            linkage,
+            call_entry,
+            holder,
+            max_depth,
+            frames,
+            last_duration,
+            must_measure: true,
+            deadline,
+        })
     }
 
     /// The target's Python, like "3.11.7".
@@ -51,44 +61,44 @@ impl CrateReader {
         format!("{}.{}.{}{}", version.major, version.minor, version.patch, version.release_flags)
     }
 
-    /// Whether it can be told which thread holds the GIL.
-    pub fn knows_holder(&self) -> bool {
+    /// Whether the thread that holds the GIL can be identified.
+    pub fn can_read_gil_holder(&self) -> bool {
         self.holder.is_some()
     }
 
-    /// All threads. How long it takes is noted only if it comes to an end.
-    fn traces(&mut self) -> Result<Vec<StackTrace>, Failure> {
+    /// Reads all threads. Notes the duration only of a complete reading.
+    fn read_traces(&mut self) -> Result<Vec<StackTrace>, Failure> {
         let began = Instant::now();
         let traces = self.spy.get_stack_traces().map_err(|error| failure(&error))?;
-        self.takes = Some(began.elapsed());
-        self.measure = false;
+        self.last_duration = Some(began.elapsed());
+        self.must_measure = false;
         Ok(traces)
     }
 
-    /// Whether the stacks can be believed, or nothing can be done about it.
+    /// Whether the stacks are consistent, or never will be.
     fn is_complete(&mut self) -> bool {
         let Some(linkage) = &self.linkage else { return true };
-        match linkage.incomplete(&self.spy.process) {
-            None => self.entering.not_found(),
-            Some(_) if self.entering.is_the_rule() => {}
+        match linkage.incomplete_fingerprint(&self.spy.process) {
+            None => self.call_entry.reset(),
+            Some(_) if self.call_entry.is_persistent() => {}
             Some(moment) => {
-                self.entering.found(moment);
+                self.call_entry.record(moment);
                 return false;
             }
         }
         true
     }
 
-    fn stack(&mut self, trace: StackTrace, interpreter: usize, book: &mut Book) -> ThreadStack {
+    fn stack(&mut self, trace: StackTrace, interpreter: usize, interner: &mut StackInterner) -> ThreadStack {
         self.frames.clear();
         self.frames.extend(trace.frames.iter().map(|frame| {
-            book.frame(&Call {
+            interner.intern_frame(&Call {
                 function: &frame.name,
                 file: frame.short_filename.as_ref().unwrap_or(&frame.filename),
                 line: frame.line,
             })
         }));
-        let (stack, truncated) = book.stack(&self.frames, self.max_depth);
+        let (stack, truncated) = interner.intern_stack(&self.frames, self.max_depth);
         ThreadStack {
             thread_id: trace.thread_id,
             native_id: trace.os_thread_id.and_then(|id| i32::try_from(id).ok()),
@@ -102,11 +112,11 @@ impl CrateReader {
     }
 }
 
-impl StackReader for CrateReader {
+impl StackReader for PySpyReader {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
-        if self.measure {
-            // It moves: what is found means nothing, and nothing may be found.
-            let _ = self.traces();
+        if self.must_measure {
+            // The target runs: the stacks mean nothing, only the duration counts.
+            let _ = self.read_traces();
         }
         Ok(vec![self.spy.addresses.interpreter_address])
     }
@@ -115,43 +125,43 @@ impl StackReader for CrateReader {
         self.max_depth
     }
 
-    fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
-        // Not known, it is as if somebody held it of whom nothing is known either.
-        let unknown = Gil { holder: usize::MAX, ..Gil::default() };
+    fn gil(&mut self, _: usize) -> Result<GilState, Failure> {
+        // An unknown holder counts as a thread that cannot be identified.
+        let unknown = GilState { holder: usize::MAX, ..GilState::default() };
         let Some(holder) = self.holder else { return Ok(unknown) };
         holder.read(&self.spy.process).ok_or_else(|| Failure::new("read", &"the GIL cannot be read"))
     }
 
-    fn deadline(&mut self, until: Option<Instant>) {
-        self.until = until;
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
     }
 
     fn read(
         &mut self,
         interpreter: usize,
         _ran: &mut dyn FnMut(i32) -> bool,
-        book: &mut Book,
+        interner: &mut StackInterner,
     ) -> Result<Stacks, Failure> {
-        if let (Some(until), Some(takes)) = (self.until, self.takes) {
-            if Instant::now() + takes > until {
-                self.measure = true;
-                return Err(slow(takes));
+        if let (Some(deadline), Some(last_duration)) = (self.deadline, self.last_duration) {
+            if Instant::now() + last_duration > deadline {
+                self.must_measure = true;
+                return Err(slow(last_duration));
             }
         }
         let gil = self.gil(interpreter)?;
         if !self.is_complete() {
-            return Err(Failure::passing("read", &"a call was being entered"));
+            return Err(Failure::transient("read", &"a call was being entered"));
         }
-        let traces = self.traces()?;
-        let threads = traces.into_iter().map(|trace| self.stack(trace, interpreter, book)).collect();
+        let traces = self.read_traces()?;
+        let threads = traces.into_iter().map(|trace| self.stack(trace, interpreter, interner)).collect();
         Ok(Stacks { threads, gil })
     }
 }
 
-fn slow(takes: Duration) -> Failure {
+fn slow(last_duration: Duration) -> Failure {
     let message = format!(
         "reading all threads takes {:.1} ms, longer than they may be stopped (max-stop-ms)",
-        takes.as_secs_f64() * 1e3
+        last_duration.as_secs_f64() * 1e3
     );
     Failure::new("slow", &message)
 }

@@ -1,6 +1,6 @@
-//! Where a process has its Python.
+//! Finding the Python runtime of a process.
 
-use crate::cpython::cpython_layout::{Layout, Unknown};
+use crate::cpython::cpython_layout::{Layout, LayoutError};
 use crate::linux::memory::{Fault, Memory};
 use crate::stacks::stack_reader::Failure;
 use py_spy::python_process_info::{get_python_version, PythonProcessInfo};
@@ -20,11 +20,11 @@ impl Runtime {
     /// crate proves what it finds by reading stacks in its own way, which not every process has in its reach.)
     pub fn find(pid: i32, memory: &dyn Memory) -> Result<Runtime, Failure> {
         let process = Process::new(pid).map_err(|error| Failure::new("read", &error))?;
-        let crates = |error: anyhow::Error| Failure::new("read", &error);
-        let info = PythonProcessInfo::new(&process).map_err(crates)?;
-        let version = get_python_version(&info, &process).map_err(crates)?;
+        let pyspy_failure = |error: anyhow::Error| Failure::new("read", &error);
+        let info = PythonProcessInfo::new(&process).map_err(pyspy_failure)?;
+        let version = get_python_version(&info, &process).map_err(pyspy_failure)?;
         if version.major != 3 {
-            return Err(Unknown::Version.into());
+            return Err(LayoutError::Version.into());
         }
         let python =
             format!("{}.{}.{}{}", version.major, version.minor, version.patch, version.release_flags);
@@ -33,15 +33,15 @@ impl Runtime {
         let binaries = [&info.python_binary, &info.libpython_binary].into_iter().flatten();
         let sections = binaries.map(|binary| binary.pyruntime_addr as usize).filter(|&address| address != 0);
         for address in symbol.into_iter().chain(sections) {
-            match Layout::at(memory, version.minor, address) {
+            match Layout::read(memory, version.minor, address) {
                 Ok(layout) => return Ok(Runtime { python, layout }),
-                Err(Unknown::Runtime | Unknown::Fault(_)) => {}
-                Err(unknown) => return Err(unknown.into()),
+                Err(LayoutError::Runtime | LayoutError::Fault(_)) => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        let spy = PythonSpy::new(pid, &py_spy::Config::default()).map_err(crates)?;
-        let address = Layout::runtime_of(memory, version.minor, spy.addresses.interpreter_address)?;
-        Ok(Runtime { python, layout: Layout::at(memory, version.minor, address)? })
+        let spy = PythonSpy::new(pid, &py_spy::Config::default()).map_err(pyspy_failure)?;
+        let address = Layout::runtime_address(memory, version.minor, spy.addresses.interpreter_address)?;
+        Ok(Runtime { python, layout: Layout::read(memory, version.minor, address)? })
     }
 }
 
@@ -51,11 +51,11 @@ impl From<Fault> for Failure {
     }
 }
 
-impl From<Unknown> for Failure {
-    fn from(unknown: Unknown) -> Failure {
-        match unknown {
-            Unknown::Fault(fault) => fault.into(),
-            unknown => Failure::new("other", &unknown),
+impl From<LayoutError> for Failure {
+    fn from(error: LayoutError) -> Failure {
+        match error {
+            LayoutError::Fault(fault) => fault.into(),
+            error => Failure::new("other", &error),
         }
     }
 }

@@ -1,45 +1,45 @@
-//! Short names of source files: from the outermost package on, as the py-spy crate shows them.
+//! Short names of source files: the path from the outermost package on, as the py-spy crate shows it.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Paths kept at the most.
-const MAX_KEPT: usize = 16_384;
+/// Maximum of cached paths.
+const MAX_CACHED: usize = 16_384;
 
 /// Shortens the paths of one process, each once.
 #[derive(Debug)]
-pub struct Paths {
-    /// Where the process's files are found: its root, if it has another one than this process.
+pub struct ShortPaths {
+    /// The root of the process's files, if it has another mount namespace than this process.
     root: Option<String>,
-    short: HashMap<String, Arc<str>>,
+    cache: HashMap<String, Arc<str>>,
 }
 
-impl Paths {
-    pub fn of(pid: i32) -> Paths {
+impl ShortPaths {
+    pub fn new(pid: i32) -> ShortPaths {
         let mounts = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
         let (here, there) = (mounts("self"), mounts(&pid.to_string()));
         let elsewhere = here.is_some() && there.is_some() && here != there;
-        Paths { root: elsewhere.then(|| format!("/proc/{pid}/root")), short: HashMap::new() }
+        ShortPaths { root: elsewhere.then(|| format!("/proc/{pid}/root")), cache: HashMap::new() }
     }
 
-    pub fn short(&mut self, path: &str) -> Arc<str> {
-        if let Some(short) = self.short.get(path) {
+    pub fn shorten(&mut self, path: &str) -> Arc<str> {
+        if let Some(short) = self.cache.get(path) {
             return Arc::clone(short);
         }
-        if self.short.len() >= MAX_KEPT {
-            self.short.clear();
+        if self.cache.len() >= MAX_CACHED {
+            self.cache.clear();
         }
-        let seen = self.root.as_ref().map(|root| format!("{root}{path}"));
-        let seen = seen.filter(|seen| Path::new(seen).exists());
-        let short: Arc<str> = shorten(Path::new(seen.as_deref().unwrap_or(path))).into();
-        self.short.insert(path.to_owned(), Arc::clone(&short));
+        let visible_path = self.root.as_ref().map(|root| format!("{root}{path}"));
+        let visible_path = visible_path.filter(|visible_path| Path::new(visible_path).exists());
+        let short: Arc<str> = strip_above_package(Path::new(visible_path.as_deref().unwrap_or(path))).into();
+        self.cache.insert(path.to_owned(), Arc::clone(&short));
         short
     }
 }
 
 /// What is left without the folders above the outermost package.
-fn shorten(path: &Path) -> String {
+fn strip_above_package(path: &Path) -> String {
     let mut above = path;
     while let Some(parent) = above.parent() {
         above = parent;
@@ -62,8 +62,8 @@ mod tests {
         for package in [folder.join("outer"), inner.clone()] {
             std::fs::write(package.join("__init__.py"), "").unwrap();
         }
-        let mut paths = Paths::of(std::process::id() as i32);
-        let short = |paths: &mut Paths, path: &Path| paths.short(path.to_str().unwrap());
+        let mut paths = ShortPaths::new(std::process::id() as i32);
+        let short = |paths: &mut ShortPaths, path: &Path| paths.shorten(path.to_str().unwrap());
         assert_eq!(&*short(&mut paths, &inner.join("module.py")), "outer/inner/module.py");
         assert_eq!(&*short(&mut paths, &folder.join("script.py")), "script.py");
         std::fs::remove_dir_all(folder).unwrap();

@@ -1,4 +1,4 @@
-//! The memory of another process.
+//! Reading the memory of another process.
 
 use std::fmt;
 
@@ -60,11 +60,11 @@ pub fn int(bytes: &[u8], offset: usize) -> i32 {
 
 /// A process, read with process_vm_readv(2).
 #[derive(Clone, Copy, Debug)]
-pub struct Remote {
+pub struct RemoteMemory {
     pub pid: i32,
 }
 
-impl Memory for Remote {
+impl Memory for RemoteMemory {
     fn read_many(&self, spans: &[Span], into: &mut [u8]) -> usize {
         let (mut read, mut filled) = (0, 0);
         for some in spans.chunks(libc::UIO_MAXIOV as usize) {
@@ -99,12 +99,12 @@ impl fmt::Display for Fault {
 /// Memory made up of pieces.
 #[cfg(test)]
 #[derive(Clone, Debug, Default)]
-pub struct Pieces {
+pub struct MemoryImage {
     pub pieces: std::collections::BTreeMap<usize, Vec<u8>>,
 }
 
 #[cfg(test)]
-impl Memory for Pieces {
+impl Memory for MemoryImage {
     fn read_many(&self, spans: &[Span], into: &mut [u8]) -> usize {
         let mut filled = 0;
         for (read, span) in spans.iter().enumerate() {
@@ -125,8 +125,8 @@ impl Memory for Pieces {
 mod tests {
     use super::*;
 
-    fn here() -> Remote {
-        Remote { pid: std::process::id() as i32 }
+    fn here() -> RemoteMemory {
+        RemoteMemory { pid: std::process::id() as i32 }
     }
 
     fn span<T>(of: &[T]) -> Span {
@@ -164,6 +164,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_memory() {
-        assert!(Remote { pid: i32::MAX }.word(4096).is_err());
+        assert!(RemoteMemory { pid: i32::MAX }.word(4096).is_err());
     }
 }

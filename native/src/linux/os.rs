@@ -1,6 +1,12 @@
-//! Clocks, and what the sampling thread asks of the kernel.
+//! Clocks, and the setup of the sampling thread.
 
-use crate::linux::target::clock_ns;
+/// Reads a clock in nanoseconds; None if there is no such clock (any more).
+pub fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec to write to.
+    let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
+    (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
 
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)

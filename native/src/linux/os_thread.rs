@@ -1,103 +1,103 @@
-//! One thread of the target as the kernel shows it: has it run, is it on a CPU, does it want one.
+//! One thread of the target as the kernel shows it: whether it has run, is on a CPU, or wants one.
 //!
-//! Three counts tell everything, and none of them has to be asked of the thread itself. /proc/PID/task/TID/schedstat
-//! says how often it was given a CPU; `status` how often it gave one up, by its own will (to wait) or not. Both
-//! are counted when it happens, unlike CPU times, which the kernel adds up at its clock's ticks only. So:
+//! Three counters are enough, and the kernel keeps all of them. The run count in /proc/PID/task/TID/schedstat is
+//! the number of times the thread was given a CPU. `status` has the numbers of voluntary and involuntary context
+//! switches. Unlike CPU times, which the kernel updates at clock ticks, all three change at the event itself. So:
 //!
-//! - The first count has not moved since a look at which it had no CPU: it has not run. Its stack is what it was
-//!   and so is its state; one that was woken meanwhile and has had no CPU yet is still in its wait.
-//! - It got a CPU as often as it gave one up: it has none. Else it is on one.
-//! - It wants a CPU (state R) and has none: if it last gave one up by its own will it was woken from a wait and is
-//!   idle, by the kernel's CPU time as well; if not it was pushed aside in the middle of its work and is busy.
+//! - The run count has not changed since an observation at which the thread had no CPU: it has not run. Its stack
+//!   and its state are unchanged. A thread that was woken meanwhile but has had no CPU is still in its wait.
+//! - The run count equals the sum of context switches: the thread has no CPU. Otherwise it is on one.
+//! - The thread wants a CPU (state R) and has none: after a voluntary switch it was woken from a wait and counts as
+//!   idle, as in the kernel's CPU time. After an involuntary switch it was preempted at work and counts as busy.
 //!
-//! Reading the first costs 0.6 µs, the second 3 µs, and only of threads that have run.
+//! Reading `schedstat` costs 0.6 µs. Reading `status` costs 3 µs, and is done only for threads that have run.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Files kept open between looks, of all targets together; others are opened each time.
-const MAX_OPEN: usize = 512;
-static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Maximum of files kept open, of all targets together; others are opened each time.
+const MAX_OPEN_FILES: usize = 512;
+static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
 pub struct OsThread {
-    schedstat: Proc,
-    status: Proc,
-    /// As of the last look; None if it is not known.
-    seen: Option<Seen>,
+    schedstat: ProcFile,
+    status: ProcFile,
+    /// The last observation, if any.
+    last: Option<Observation>,
     /// The run count at which its stacks were read, if it had no CPU then.
-    read_at: Option<u64>,
+    read_at_runs: Option<u64>,
     /// In these interpreters: a thread that runs code in one is still in whichever called that.
-    read_in: Vec<usize>,
+    read_interpreters: Vec<usize>,
 }
 
-/// A look at a thread.
+/// One observation of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct Observation {
     /// How often it was given a CPU; None where the kernel does not count that.
     runs: Option<u64>,
-    gave_up: GaveUp,
+    switches: ContextSwitches,
     /// It was on no CPU.
-    still: bool,
+    off_cpu: bool,
     busy: bool,
     /// By a signal: state T.
     stopped: bool,
 }
 
-/// How often a thread left a CPU.
+/// Counts of context switches of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct GaveUp {
-    willingly: u64,
-    unwillingly: u64,
+struct ContextSwitches {
+    voluntary: u64,
+    involuntary: u64,
 }
 
-/// What a look at a thread tells of the time since the one before.
+/// What an observation shows about the time since the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Activity {
     /// It was on no CPU.
-    Still,
+    OffCpu,
     Ran,
     /// It is no more.
-    Gone,
+    Exited,
 }
 
-/// What became of a thread since it was looked at.
+/// What a thread did since its last observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
-    /// It was on no CPU then and was given none.
-    Still,
+pub enum Recheck {
+    /// It was on no CPU and was given none.
+    OffCpu,
     /// It was on a CPU and may have stayed there; or the kernel does not count.
     OnCpu,
-    Moved,
+    Ran,
 }
 
 impl OsThread {
-    pub fn of(pid: i32, tid: i32) -> OsThread {
-        let file = |name| Proc::new(format!("/proc/{pid}/task/{tid}/{name}"));
+    pub fn new(pid: i32, tid: i32) -> OsThread {
+        let file = |name| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
         OsThread {
             schedstat: file("schedstat"),
             status: file("status"),
-            seen: None,
-            read_at: None,
-            read_in: Vec::new(),
+            last: None,
+            read_at_runs: None,
+            read_interpreters: Vec::new(),
         }
     }
 
     /// `status` has some 1,500 bytes, with hundreds of CPUs 2,000 more.
-    pub fn look(&mut self) -> Look {
-        let before = self.runs();
-        if before.is_some() && self.seen.is_some_and(|seen| seen.still && seen.runs == before) {
-            return Look::Still;
+    pub fn observe(&mut self) -> Activity {
+        let runs_before = self.runs();
+        if runs_before.is_some() && self.last.is_some_and(|last| last.off_cpu && last.runs == runs_before) {
+            return Activity::OffCpu;
         }
-        let Some((letter, gave_up)) = self.status.read::<8192, _>(parse_status).flatten() else {
-            self.seen = None;
-            return Look::Gone;
+        let Some((letter, switches)) = self.status.read::<8192, _>(parse_status).flatten() else {
+            self.last = None;
+            return Activity::Exited;
         };
         // After `status`: a thread that had got as many CPUs as it gave up, and has got no more, has none.
-        let runs = if before == Some(gave_up.sum()) { self.runs() } else { before };
-        self.seen = Some(Seen::of(letter, runs, gave_up, self.seen));
-        Look::Ran
+        let runs = if runs_before == Some(switches.total()) { self.runs() } else { runs_before };
+        self.last = Some(Observation::new(letter, runs, switches, self.last));
+        Activity::Ran
     }
 
     fn runs(&mut self) -> Option<u64> {
@@ -106,135 +106,143 @@ impl OsThread {
 
     /// Works, or would if it had a CPU; None if that is not known.
     pub fn busy(&self) -> Option<bool> {
-        self.seen.map(|seen| seen.busy)
+        self.last.map(|last| last.busy)
     }
 
-    /// Was on no CPU at the last look.
-    pub fn still(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.still)
+    /// Was on no CPU at the last observation.
+    pub fn is_off_cpu(&self) -> bool {
+        self.last.is_some_and(|last| last.off_cpu)
     }
 
-    /// Was on a CPU at the last look, as far as is known.
-    pub fn on_cpu(&self) -> bool {
-        self.seen.is_none_or(|seen| !seen.still && seen.busy)
+    /// Was on a CPU at the last observation, as far as is known.
+    pub fn is_on_cpu(&self) -> bool {
+        self.last.is_none_or(|last| !last.off_cpu && last.busy)
     }
 
-    /// Was stopped by a signal at the last look.
-    pub fn stopped(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.stopped)
+    /// Was stopped by a signal at the last observation.
+    pub fn is_stopped(&self) -> bool {
+        self.last.is_some_and(|last| last.stopped)
     }
 
     /// Would work if somebody else had not got its CPU.
-    pub fn pushed_aside(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.still && seen.busy)
+    pub fn is_preempted(&self) -> bool {
+        self.last.is_some_and(|last| last.off_cpu && last.busy)
     }
 
-    /// Whether it may have run between the last reading, in whichever interpreter, and the last look.
+    /// Whether it may have run between the last reading, in whichever interpreter, and the last observation.
     pub fn may_have_run(&self) -> bool {
-        !self.still() || self.read_at.is_none() || self.read_at != self.seen.and_then(|seen| seen.runs)
+        !self.is_off_cpu()
+            || self.read_at_runs.is_none()
+            || self.read_at_runs != self.last.and_then(|last| last.runs)
     }
 
-    /// Whether its stack in this interpreter may have changed between the last reading of it and the last look.
+    /// Whether its stack in this interpreter may have changed between the last reading of it and the last observation.
     pub fn may_have_run_in(&self, interpreter: usize) -> bool {
-        self.may_have_run() || !self.read_in.contains(&interpreter)
+        self.may_have_run() || !self.read_interpreters.contains(&interpreter)
     }
 
-    /// It was found after the last look to be in no interpreter, or in those that were read.
-    pub fn was_read(&mut self) {
-        // If it was given a CPU between the two, the next look sees that the count has moved.
-        let runs = self.seen.filter(|seen| seen.still).and_then(|seen| seen.runs);
-        if self.read_at != runs {
-            self.read_in.clear();
+    /// After the last observation it was in no interpreter, or in those that were read.
+    pub fn mark_read(&mut self) {
+        // If it was given a CPU between the two, the next observation sees that the count has moved.
+        let runs = self.last.filter(|last| last.off_cpu).and_then(|last| last.runs);
+        if self.read_at_runs != runs {
+            self.read_interpreters.clear();
         }
-        self.read_at = runs;
+        self.read_at_runs = runs;
     }
 
-    /// Its stack in this interpreter was read after the last look.
-    pub fn was_read_in(&mut self, interpreter: usize) {
-        self.was_read();
-        if !self.read_in.contains(&interpreter) {
-            self.read_in.push(interpreter);
-        }
-    }
-
-    /// What is known of its stacks is not to be used again.
-    pub fn forget(&mut self) {
-        self.read_at = None;
-        self.read_in.clear();
-    }
-
-    /// It was stopped while it worked: for the kernel it gave up a CPU willingly.
-    pub fn was_stopped(&mut self) {
-        if let Some(seen) = &mut self.seen {
-            seen.gave_up.willingly += 1;
+    /// Its stack in this interpreter was read after the last observation.
+    pub fn mark_read_in(&mut self, interpreter: usize) {
+        self.mark_read();
+        if !self.read_interpreters.contains(&interpreter) {
+            self.read_interpreters.push(interpreter);
         }
     }
 
-    /// What became of it since the last look.
-    pub fn since_look(&mut self) -> Since {
+    /// Its last stacks must not be reused.
+    pub fn invalidate(&mut self) {
+        self.read_at_runs = None;
+        self.read_interpreters.clear();
+    }
+
+    /// It was stopped while it worked: for the kernel that was a voluntary switch.
+    pub fn mark_stopped(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.switches.voluntary += 1;
+        }
+    }
+
+    /// What became of it since the last observation.
+    pub fn recheck(&mut self) -> Recheck {
         let runs = self.runs();
-        match self.seen {
-            Some(seen) if seen.runs != runs => Since::Moved,
-            Some(seen) if seen.still => Since::Still,
-            Some(_) => Since::OnCpu,
-            None => Since::Moved,
+        match self.last {
+            Some(last) if last.runs != runs => Recheck::Ran,
+            Some(last) if last.off_cpu => Recheck::OffCpu,
+            Some(_) => Recheck::OnCpu,
+            None => Recheck::Ran,
         }
     }
 }
 
-impl GaveUp {
-    fn sum(&self) -> u64 {
-        self.willingly + self.unwillingly
+impl ContextSwitches {
+    fn total(&self) -> u64 {
+        self.voluntary + self.involuntary
     }
 }
 
-impl Seen {
-    fn of(letter: u8, runs: Option<u64>, gave_up: GaveUp, before: Option<Seen>) -> Seen {
-        let still = runs == Some(gave_up.sum());
+impl Observation {
+    fn new(
+        letter: u8,
+        runs: Option<u64>,
+        switches: ContextSwitches,
+        before: Option<Observation>,
+    ) -> Observation {
+        let off_cpu = runs == Some(switches.total());
         let woken = before.is_some_and(|before| {
-            gave_up.willingly > before.gave_up.willingly && gave_up.unwillingly == before.gave_up.unwillingly
+            switches.voluntary > before.switches.voluntary
+                && switches.involuntary == before.switches.involuntary
         });
-        let busy = letter == b'R' && !(still && woken);
-        Seen { runs, gave_up, still, busy, stopped: letter == b'T' }
+        let busy = letter == b'R' && !(off_cpu && woken);
+        Observation { runs, switches, off_cpu, busy, stopped: letter == b'T' }
     }
 }
 
 /// A file of /proc, kept open if there is room.
 #[derive(Debug)]
-struct Proc {
+struct ProcFile {
     path: String,
     file: Option<File>,
 }
 
-impl Proc {
-    fn new(path: String) -> Proc {
-        Proc { path, file: None }
+impl ProcFile {
+    fn new(path: String) -> ProcFile {
+        ProcFile { path, file: None }
     }
 
-    /// Reads at most `MOST` bytes.
-    fn read<const MOST: usize, T>(&mut self, parse: impl Fn(&[u8]) -> T) -> Option<T> {
+    /// Reads at most `MAX_BYTES` bytes.
+    fn read<const MAX_BYTES: usize, T>(&mut self, parse: impl Fn(&[u8]) -> T) -> Option<T> {
         if self.file.is_none() {
             let file = File::open(&self.path).ok()?;
-            if OPEN.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN {
-                OPEN.fetch_sub(1, Ordering::Relaxed);
-                return read::<MOST, T>(&file, parse);
+            if OPEN_FILES.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN_FILES {
+                OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
+                return read::<MAX_BYTES, T>(&file, parse);
             }
             self.file = Some(file);
         }
-        read::<MOST, T>(self.file.as_ref()?, parse)
+        read::<MAX_BYTES, T>(self.file.as_ref()?, parse)
     }
 }
 
-impl Drop for Proc {
+impl Drop for ProcFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            OPEN.fetch_sub(1, Ordering::Relaxed);
+            OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-fn read<const MOST: usize, T>(file: &File, parse: impl Fn(&[u8]) -> T) -> Option<T> {
-    let mut bytes = [0; MOST];
+fn read<const MAX_BYTES: usize, T>(file: &File, parse: impl Fn(&[u8]) -> T) -> Option<T> {
+    let mut bytes = [0; MAX_BYTES];
     file.read_at(&mut bytes, 0).ok().map(|length| parse(&bytes[..length]))
 }
 
@@ -244,14 +252,14 @@ fn parse_runs(bytes: &[u8]) -> Option<u64> {
 }
 
 /// The state letter, and the counts that stand in the last two lines.
-fn parse_status(bytes: &[u8]) -> Option<(u8, GaveUp)> {
+fn parse_status(bytes: &[u8]) -> Option<(u8, ContextSwitches)> {
     let state = bytes.windows(8).find(|window| window == b"\nState:\t")?;
     let at = state.as_ptr() as usize - bytes.as_ptr() as usize + state.len();
     let mut from_last = bytes.trim_ascii_end().rsplit(|&byte| byte == b'\n');
     let mut count = |name: &[u8]| number(from_last.next()?.strip_prefix(name)?);
-    let unwillingly = count(b"nonvoluntary_ctxt_switches:\t")?;
-    let willingly = count(b"voluntary_ctxt_switches:\t")?;
-    Some((*bytes.get(at)?, GaveUp { willingly, unwillingly }))
+    let involuntary = count(b"nonvoluntary_ctxt_switches:\t")?;
+    let voluntary = count(b"voluntary_ctxt_switches:\t")?;
+    Some((*bytes.get(at)?, ContextSwitches { voluntary, involuntary }))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -262,80 +270,86 @@ fn number(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn seen(letter: u8, runs: u64, willingly: u64, unwillingly: u64, before: Option<Seen>) -> Seen {
-        Seen::of(letter, Some(runs), GaveUp { willingly, unwillingly }, before)
+    fn observation(
+        letter: u8,
+        runs: u64,
+        voluntary: u64,
+        involuntary: u64,
+        before: Option<Observation>,
+    ) -> Observation {
+        Observation::new(letter, Some(runs), ContextSwitches { voluntary, involuntary }, before)
     }
 
     #[test]
     fn a_thread_is_still_if_it_gave_up_every_cpu_it_got() {
-        let asleep = seen(b'S', 7, 5, 2, None);
-        assert!(asleep.still && !asleep.busy);
-        let on_cpu = seen(b'R', 8, 5, 2, Some(asleep));
-        assert!(!on_cpu.still && on_cpu.busy);
-        let unknown = Seen::of(b'S', None, asleep.gave_up, None);
-        assert!(!unknown.still && !unknown.busy);
+        let asleep = observation(b'S', 7, 5, 2, None);
+        assert!(asleep.off_cpu && !asleep.busy);
+        let on_cpu = observation(b'R', 8, 5, 2, Some(asleep));
+        assert!(!on_cpu.off_cpu && on_cpu.busy);
+        let unknown = Observation::new(b'S', None, asleep.switches, None);
+        assert!(!unknown.off_cpu && !unknown.busy);
     }
 
     #[test]
     fn a_thread_that_wants_a_cpu_is_busy_if_it_was_pushed_aside_and_idle_if_it_was_woken() {
-        let before = seen(b'R', 8, 5, 2, None);
-        assert!(seen(b'R', 8, 5, 3, Some(before)).busy);
-        assert!(!seen(b'R', 8, 6, 2, Some(before)).busy);
+        let before = observation(b'R', 8, 5, 2, None);
+        assert!(observation(b'R', 8, 5, 3, Some(before)).busy);
+        assert!(!observation(b'R', 8, 6, 2, Some(before)).busy);
         // Both, and who knows in which order; or nothing is known of before.
-        assert!(seen(b'R', 9, 6, 3, Some(before)).busy);
-        assert!(seen(b'R', 9, 6, 3, None).busy);
+        assert!(observation(b'R', 9, 6, 3, Some(before)).busy);
+        assert!(observation(b'R', 9, 6, 3, None).busy);
     }
 
     #[test]
     fn our_own_stop_is_not_taken_for_a_wait() {
-        let mut thread = OsThread::of(0, 0);
-        thread.seen = Some(seen(b'R', 8, 5, 2, None));
-        thread.was_stopped();
-        assert!(seen(b'R', 8, 6, 2, thread.seen).busy);
+        let mut thread = OsThread::new(0, 0);
+        thread.last = Some(observation(b'R', 8, 5, 2, None));
+        thread.mark_stopped();
+        assert!(observation(b'R', 8, 6, 2, thread.last).busy);
     }
 
     #[test]
     fn where_runs_are_not_counted_nothing_is_known_to_be_still() {
-        let mut thread = OsThread::of(0, 0);
-        thread.seen = Some(Seen::of(b'S', None, GaveUp::default(), None));
-        thread.was_read();
-        assert!(thread.may_have_run() && !thread.still() && !thread.on_cpu());
-        assert_eq!(thread.since_look(), Since::OnCpu);
+        let mut thread = OsThread::new(0, 0);
+        thread.last = Some(Observation::new(b'S', None, ContextSwitches::default(), None));
+        thread.mark_read();
+        assert!(thread.may_have_run() && !thread.is_off_cpu() && !thread.is_on_cpu());
+        assert_eq!(thread.recheck(), Recheck::OnCpu);
     }
 
     #[test]
     fn a_stack_is_good_until_the_thread_is_given_a_cpu() {
-        let mut thread = OsThread::of(0, 0);
+        let mut thread = OsThread::new(0, 0);
         assert!(thread.may_have_run());
-        thread.seen = Some(seen(b'S', 7, 5, 2, None));
+        thread.last = Some(observation(b'S', 7, 5, 2, None));
         assert!(thread.may_have_run());
-        thread.was_read();
+        thread.mark_read();
         assert!(!thread.may_have_run());
-        thread.seen = Some(seen(b'S', 8, 6, 2, None));
+        thread.last = Some(observation(b'S', 8, 6, 2, None));
         assert!(thread.may_have_run());
-        thread.was_read();
-        thread.forget();
+        thread.mark_read();
+        thread.invalidate();
         assert!(thread.may_have_run());
-        thread.seen = Some(seen(b'R', 9, 6, 2, None));
-        thread.was_read();
+        thread.last = Some(observation(b'R', 9, 6, 2, None));
+        thread.mark_read();
         assert!(thread.may_have_run());
     }
 
     #[test]
     fn a_stack_that_was_read_in_one_interpreter_is_not_known_in_another() {
-        let mut thread = OsThread::of(0, 0);
+        let mut thread = OsThread::new(0, 0);
         let ran_in = |thread: &OsThread| [1, 2].map(|interpreter| thread.may_have_run_in(interpreter));
-        thread.seen = Some(seen(b'S', 7, 5, 2, None));
-        thread.was_read_in(1);
+        thread.last = Some(observation(b'S', 7, 5, 2, None));
+        thread.mark_read_in(1);
         assert_eq!(ran_in(&thread), [false, true]);
-        thread.was_read_in(2);
+        thread.mark_read_in(2);
         assert_eq!(ran_in(&thread), [false, false]);
-        thread.seen = Some(seen(b'S', 8, 6, 2, None));
-        thread.was_read_in(2);
+        thread.last = Some(observation(b'S', 8, 6, 2, None));
+        thread.mark_read_in(2);
         assert_eq!(ran_in(&thread), [true, false]);
         assert!(!thread.may_have_run());
-        thread.forget();
-        thread.was_read_in(1);
+        thread.invalidate();
+        thread.mark_read_in(1);
         assert_eq!(ran_in(&thread), [false, true]);
     }
 
@@ -345,38 +359,38 @@ mod tests {
         assert_eq!(parse_runs(b""), None);
         let status = b"Name:\tState:\tx\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t1\nCpus_allowed:\tff\n\
             voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
-        assert_eq!(parse_status(status), Some((b'S', GaveUp { willingly: 12, unwillingly: 3 })));
+        assert_eq!(parse_status(status), Some((b'S', ContextSwitches { voluntary: 12, involuntary: 3 })));
         assert_eq!(parse_status(&status[..80]), None);
         assert_eq!(parse_status(b""), None);
     }
 
     #[test]
     fn this_thread_is_on_a_cpu_and_a_waiting_one_is_still() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (send_tid, receive_tid) = std::sync::mpsc::channel();
         let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || {
             // SAFETY: gettid takes no arguments.
-            tell.send(unsafe { libc::gettid() }).unwrap();
+            send_tid.send(unsafe { libc::gettid() }).unwrap();
             let _ = goes_on.recv();
         });
         let pid = std::process::id() as i32;
-        let mut other = OsThread::of(pid, told.recv().unwrap());
-        while other.look() == Look::Gone || !other.still() || other.busy() == Some(true) {
+        let mut other = OsThread::new(pid, receive_tid.recv().unwrap());
+        while other.observe() == Activity::Exited || !other.is_off_cpu() || other.busy() == Some(true) {
             std::thread::yield_now();
         }
-        other.was_read();
-        assert!(other.look() != Look::Gone && !other.may_have_run());
-        assert_eq!(other.since_look(), Since::Still);
+        other.mark_read();
+        assert!(other.observe() != Activity::Exited && !other.may_have_run());
+        assert_eq!(other.recheck(), Recheck::OffCpu);
         // SAFETY: gettid takes no arguments.
-        let mut here = OsThread::of(pid, unsafe { libc::gettid() });
-        assert_eq!(here.look(), Look::Ran);
-        assert_eq!((here.still(), here.busy()), (false, Some(true)));
-        assert_ne!(here.since_look(), Since::Still);
+        let mut here = OsThread::new(pid, unsafe { libc::gettid() });
+        assert_eq!(here.observe(), Activity::Ran);
+        assert_eq!((here.is_off_cpu(), here.busy()), (false, Some(true)));
+        assert_ne!(here.recheck(), Recheck::OffCpu);
         drop(go_on);
         waiting.join().unwrap();
-        assert_eq!(other.since_look(), Since::Moved);
+        assert_eq!(other.recheck(), Recheck::Ran);
         // The kernel is done with a thread a little after it can be joined.
-        while other.look() != Look::Gone {
+        while other.observe() != Activity::Exited {
             std::thread::yield_now();
         }
     }

@@ -1,39 +1,39 @@
-//! The sampling thread's place among all threads that want a CPU.
+//! The scheduling priority of the sampling thread.
 //!
-//! A sampler that is late on a busy machine is not late at random: it gets the CPU when its target leaves it, and
-//! finds the target idle too often. One that loses the CPU in the middle of a stop leaves a thread stopped until
-//! it has its next. Against both it asks to go first: by a real-time priority, which takes CAP_SYS_NICE, or else
-//! by short time slices, which make the scheduler run a thread soon after it wakes (sched_setattr(2), Linux 6.12
-//! and later; older kernels ignore it). A tick takes microseconds; should ticks ever add up to much, the thread
-//! queues with all others until they do not.
+//! On a busy machine a sampler without priority gets the CPU when its target gives it up, so it finds the target
+//! idle too often. If it loses the CPU during a stop, the target's thread stays stopped until the sampler runs
+//! again. The thread therefore requests a real-time priority, which needs CAP_SYS_NICE. Without it, it requests
+//! short time slices, which make the scheduler run a thread soon after it wakes (sched_setattr(2), Linux 6.12 and
+//! later; older kernels ignore it). A tick takes microseconds. If ticks use too much CPU, the thread gives the
+//! priority back until they do not.
 
 use std::mem::{size_of, zeroed};
 
 /// Long enough for a tick.
 const SLICE_NS: u64 = 500_000;
-/// How often the share of a CPU that the thread uses is looked at.
+/// How often the CPU share of the thread is reviewed.
 const REVIEW_NS: u64 = 100_000_000;
-/// Above the first it is too much for one that goes first, below the second it is not.
-const TOO_MUCH: f64 = 0.5;
-const LITTLE: f64 = 0.25;
+/// Above the first share the thread gives up its real-time priority, below the second it gets it back.
+const MAX_CPU_SHARE: f64 = 0.5;
+const RESTORE_CPU_SHARE: f64 = 0.25;
 
-/// Of the thread that made it, which is the only one to use it.
+/// The priority of the calling thread. Only that thread may use it.
 #[derive(Debug)]
-pub struct Priority {
+pub struct SchedPriority {
     /// None: not allowed.
     real_time: Option<bool>,
     reviewed_ns: u64,
     cpu_ns: u64,
 }
 
-impl Priority {
-    pub fn ask() -> Priority {
-        ask_for_short_slices();
-        Priority { real_time: ask_for_real_time().then_some(true), reviewed_ns: 0, cpu_ns: 0 }
+impl SchedPriority {
+    pub fn request() -> SchedPriority {
+        set_short_slices();
+        SchedPriority { real_time: set_real_time().then_some(true), reviewed_ns: 0, cpu_ns: 0 }
     }
 
-    /// Whether it gets a CPU as soon as it wants one.
-    pub fn goes_first(&self) -> bool {
+    /// Whether the thread gets a CPU as soon as it wants one.
+    pub fn is_real_time(&self) -> bool {
         self.real_time == Some(true)
     }
 
@@ -47,18 +47,18 @@ impl Priority {
         let share = cpu_ns.saturating_sub(self.cpu_ns) as f64 / passed_ns as f64;
         (self.reviewed_ns, self.cpu_ns) = (now_ns, cpu_ns);
         self.real_time = match real_time {
-            true if share > TOO_MUCH => {
-                ask_for_short_slices();
+            true if share > MAX_CPU_SHARE => {
+                set_short_slices();
                 Some(false)
             }
-            false if share < LITTLE => Some(ask_for_real_time()),
-            as_it_is => Some(as_it_is),
+            false if share < RESTORE_CPU_SHARE => Some(set_real_time()),
+            unchanged => Some(unchanged),
         };
     }
 }
 
-/// The lowest there is. Children of the process do not get it.
-fn ask_for_real_time() -> bool {
+/// The lowest real-time priority. Children of the process do not inherit it.
+fn set_real_time() -> bool {
     // SAFETY: `lowest` is a valid sched_param.
     unsafe {
         let mut lowest: libc::sched_param = zeroed();
@@ -68,7 +68,7 @@ fn ask_for_real_time() -> bool {
 }
 
 /// In place of a real-time priority, if there was one.
-fn ask_for_short_slices() {
+fn set_short_slices() {
     /// struct sched_attr, version 0.
     #[repr(C)]
     struct SchedAttr {
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn a_thread_goes_first_if_it_may_and_for_as_long_as_it_needs_little() {
-        let review = |priority: &mut Priority, second: u64, share: f64| {
+        let review = |priority: &mut SchedPriority, second: u64, share: f64| {
             let cpu_ns = priority.cpu_ns + (share * 1e9) as u64;
             priority.review(second * 1_000_000_000, cpu_ns);
             (priority.real_time, policy())
         };
         std::thread::spawn(move || {
-            let mut priority = Priority::ask();
+            let mut priority = SchedPriority::request();
             if priority.real_time.is_none() {
                 assert_eq!(review(&mut priority, 1, 0.9), (None, libc::SCHED_OTHER));
                 return;

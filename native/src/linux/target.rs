@@ -1,5 +1,6 @@
-//! The watched process as the kernel shows it: is it there, is it the same program, what CPU did it use.
+//! The target process as the kernel shows it: its presence, its program image and its CPU time.
 
+use crate::linux::os::clock_ns;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -77,7 +78,7 @@ impl Target {
     ///
     /// Not by opening /proc/PID/mem: that is refused by file mode as well, to a root that has SYS_PTRACE and
     /// no DAC_OVERRIDE, which is what a sidecar has.
-    pub fn may_be_traced(&self) -> io::Result<()> {
+    pub fn check_trace_permission(&self) -> io::Result<()> {
         let mut byte = 0u8;
         let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
         // The first page is never mapped: where permission is given, the answer is EFAULT.
@@ -100,24 +101,16 @@ impl Stat {
 }
 
 /// The thread that traces a thread (a process: its main thread), if any.
-pub fn tracer(tid: i32) -> Option<i32> {
+pub fn tracer_of(tid: i32) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
     line.trim().parse().ok().filter(|&tracer| tracer != 0)
 }
 
 /// The CPU that a thread is on or was on last.
-pub fn cpu_of(pid: i32, tid: i32) -> Option<usize> {
+pub fn last_cpu(pid: i32, tid: i32) -> Option<usize> {
     let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     parse_stat(&stat)?.cpu
-}
-
-/// Reads a clock in nanoseconds; None if there is no such clock (any more).
-pub fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to.
-    let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
-    (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn read_stat(file: &File) -> io::Result<Stat> {
@@ -176,7 +169,7 @@ mod tests {
         let target = Target::open(std::process::id() as i32).unwrap();
         assert_eq!(target.presence(), Presence::Running);
         assert!(target.cpu_ns().unwrap() > 0);
-        assert_eq!(tracer(target.pid), None);
+        assert_eq!(tracer_of(target.pid), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The threads of the target: which there are, which of them run.
+//! The threads of the target: which exist, and which of them run.
 
-use crate::linux::os_thread::{Look, OsThread, Since};
+use crate::linux::os_thread::{Activity, OsThread, Recheck};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -13,29 +13,36 @@ pub const PTHREAD_TID_OFFSET: usize = 720;
 #[cfg(not(target_arch = "x86_64"))]
 pub const PTHREAD_TID_OFFSET: usize = 208;
 
-/// All threads as of the last `look`.
+/// All threads as of the last observation.
 #[derive(Debug)]
 pub struct Threads {
     pid: i32,
     /// /proc/PID/task, whose link count says how many threads there are.
-    folder: File,
-    listed_links: u64,
+    task_dir: File,
+    listed_link_count: u64,
     by_tid: HashMap<i32, OsThread>,
-    /// When the last look began, until it is taken.
-    pub looked: Option<Instant>,
+    /// When the last observation began; its reader takes the value.
+    pub observed_at: Option<Instant>,
     /// The target lives in a pid namespace of its own: the ids it uses, and ours for them.
-    foreign: Option<HashMap<i32, i32>>,
+    inner_tids: Option<HashMap<i32, i32>>,
 }
 
 impl Threads {
     /// # Errors
     /// If there is no such process.
-    pub fn of(pid: i32) -> io::Result<Threads> {
-        let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/pid")).ok();
-        let foreign = namespace(&pid.to_string()) != namespace("self");
-        let folder = File::open(format!("/proc/{pid}/task"))?;
-        let foreign = foreign.then(HashMap::new);
-        Ok(Threads { pid, folder, listed_links: 0, by_tid: HashMap::new(), looked: None, foreign })
+    pub fn new(pid: i32) -> io::Result<Threads> {
+        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+        let inner_tids = namespace(&pid.to_string()) != namespace("self");
+        let task_dir = File::open(format!("/proc/{pid}/task"))?;
+        let inner_tids = inner_tids.then(HashMap::new);
+        Ok(Threads {
+            pid,
+            task_dir,
+            listed_link_count: 0,
+            by_tid: HashMap::new(),
+            observed_at: None,
+            inner_tids,
+        })
     }
 
     /// Looks at every thread anew. To be done before the target is stopped: after that they all read as stopped.
@@ -44,67 +51,67 @@ impl Threads {
     ///
     /// # Errors
     /// If the process is no more.
-    pub fn look(&mut self) -> io::Result<bool> {
-        self.looked = Some(Instant::now());
+    pub fn observe(&mut self) -> io::Result<bool> {
+        self.observed_at = Some(Instant::now());
         let (mut ran, mut gone) = (false, self.by_tid.is_empty());
         for thread in self.by_tid.values_mut() {
-            match thread.look() {
-                Look::Still => {}
-                Look::Ran => ran = true,
-                Look::Gone => gone = true,
+            match thread.observe() {
+                Activity::OffCpu => {}
+                Activity::Ran => ran = true,
+                Activity::Exited => gone = true,
             }
         }
         // Only a thread that runs makes others. As many threads as before are the same ones if none has ended.
-        let links = if ran || gone { self.folder.metadata()?.nlink() } else { self.listed_links };
-        let anew = gone || links != self.listed_links;
-        if anew {
-            self.list_anew()?;
-            self.listed_links = links;
+        let links = if ran || gone { self.task_dir.metadata()?.nlink() } else { self.listed_link_count };
+        let changed = gone || links != self.listed_link_count;
+        if changed {
+            self.relist()?;
+            self.listed_link_count = links;
         }
-        Ok(anew)
+        Ok(changed)
     }
 
-    fn list_anew(&mut self) -> io::Result<()> {
-        let tids = list(self.pid)?;
+    fn relist(&mut self) -> io::Result<()> {
+        let tids = list_tids(self.pid)?;
         self.by_tid.retain(|tid, _| tids.contains(tid));
         for &tid in &tids {
-            let thread = self.by_tid.entry(tid).or_insert_with(|| OsThread::of(self.pid, tid));
-            if thread.look() == Look::Gone {
+            let thread = self.by_tid.entry(tid).or_insert_with(|| OsThread::new(self.pid, tid));
+            if thread.observe() == Activity::Exited {
                 self.by_tid.remove(&tid);
             }
         }
-        if let Some(foreign) = &mut self.foreign {
-            foreign.retain(|_, tid| self.by_tid.contains_key(tid));
-            let known: Vec<i32> = foreign.values().copied().collect();
-            for &tid in self.by_tid.keys().filter(|tid| !known.contains(tid)) {
-                foreign.insert(inner_tid(self.pid, tid).unwrap_or(tid), tid);
+        if let Some(inner_tids) = &mut self.inner_tids {
+            inner_tids.retain(|_, tid| self.by_tid.contains_key(tid));
+            let mapped: Vec<i32> = inner_tids.values().copied().collect();
+            for &tid in self.by_tid.keys().filter(|tid| !mapped.contains(tid)) {
+                inner_tids.insert(inner_tid(self.pid, tid).unwrap_or(tid), tid);
             }
         }
         Ok(())
     }
 
     /// Our id of the thread that the interpreter calls `native_id` (Python 3.11 and later know it) or `pthread`
-    /// (0: not known); None if no thread can be named with certainty.
+    /// (0: not known); None if no thread can be identified with certainty.
     ///
     /// A program that embeds Python and forks in C, as uWSGI does, leaves `native_id` at the parent's thread
     /// until Python itself is told of the fork; glibc puts its own record right at once.
-    pub fn find(&self, native_id: Option<i32>, pthread: u64) -> Option<i32> {
+    pub fn resolve(&self, native_id: Option<i32>, pthread: u64) -> Option<i32> {
         let recorded = || match pthread {
             0 => None,
-            _ => self.named(read_i32(self.pid, (pthread as usize).wrapping_add(PTHREAD_TID_OFFSET))?),
+            _ => self.host_tid(read_i32(self.pid, (pthread as usize).wrapping_add(PTHREAD_TID_OFFSET))?),
         };
-        native_id.and_then(|id| self.named(id)).or_else(recorded)
+        native_id.and_then(|id| self.host_tid(id)).or_else(recorded)
     }
 
     /// The only thread, if there is but one.
-    pub fn only(&self) -> Option<i32> {
+    pub fn single_thread(&self) -> Option<i32> {
         (self.by_tid.len() == 1).then(|| self.by_tid.keys().next().copied()).flatten()
     }
 
     /// Our id of the thread that the target itself calls `inner_tid`.
-    fn named(&self, inner_tid: i32) -> Option<i32> {
-        let tid = match &self.foreign {
-            Some(foreign) => *foreign.get(&inner_tid)?,
+    fn host_tid(&self, inner_tid: i32) -> Option<i32> {
+        let tid = match &self.inner_tids {
+            Some(inner_tids) => *inner_tids.get(&inner_tid)?,
             None => inner_tid,
         };
         self.by_tid.contains_key(&tid).then_some(tid)
@@ -115,82 +122,82 @@ impl Threads {
         self.by_tid.get(&tid)?.busy()
     }
 
-    /// Was on no CPU at the last look.
-    pub fn still(&self, tid: i32) -> bool {
-        self.by_tid.get(&tid).is_some_and(OsThread::still)
+    /// Was on no CPU at the last observation.
+    pub fn is_off_cpu(&self, tid: i32) -> bool {
+        self.by_tid.get(&tid).is_some_and(OsThread::is_off_cpu)
     }
 
     /// Whether a thread's stack in an interpreter may have changed between the last reading of it and the last
-    /// look.
+    /// observation.
     pub fn may_have_run_in(&self, tid: i32, interpreter: usize) -> bool {
         self.by_tid.get(&tid).is_none_or(|thread| thread.may_have_run_in(interpreter))
     }
 
-    /// The threads that were on a CPU at the last look.
-    pub fn on_cpu(&self) -> Vec<i32> {
-        self.by_tid.iter().filter(|(_, thread)| thread.on_cpu()).map(|(&tid, _)| tid).collect()
+    /// The threads that were on a CPU at the last observation.
+    pub fn tids_on_cpu(&self) -> Vec<i32> {
+        self.by_tid.iter().filter(|(_, thread)| thread.is_on_cpu()).map(|(&tid, _)| tid).collect()
     }
 
-    /// Whether the main thread was stopped by a signal at the last look: all of them are then, or soon will be.
-    pub fn stopped(&self) -> bool {
-        self.by_tid.get(&self.pid).is_some_and(OsThread::stopped)
+    /// Whether the main thread was stopped by a signal at the last observation: all of them are then, or soon will be.
+    pub fn is_stopped(&self) -> bool {
+        self.by_tid.get(&self.pid).is_some_and(OsThread::is_stopped)
     }
 
-    /// A thread that was pushed aside in the middle of its work.
-    pub fn pushed_aside(&self) -> Option<i32> {
-        self.by_tid.iter().find(|(_, thread)| thread.pushed_aside()).map(|(&tid, _)| tid)
+    /// A thread that was preempted at work.
+    pub fn preempted_thread(&self) -> Option<i32> {
+        self.by_tid.iter().find(|(_, thread)| thread.is_preempted()).map(|(&tid, _)| tid)
     }
 
-    /// Whether no thread at all has run between the last reading of them all and the last look.
+    /// Whether no thread at all has run between the last reading of them all and the last observation.
     pub fn none_ran(&self) -> bool {
         !self.by_tid.is_empty() && self.by_tid.values().all(|thread| !thread.may_have_run())
     }
 
-    /// The stack of this thread in an interpreter was read after the last look.
-    pub fn was_read_in(&mut self, tid: i32, interpreter: usize) {
-        self.by_tid.get_mut(&tid).into_iter().for_each(|thread| thread.was_read_in(interpreter));
+    /// The stack of this thread in an interpreter was read after the last observation.
+    pub fn mark_read_in(&mut self, tid: i32, interpreter: usize) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(|thread| thread.mark_read_in(interpreter));
     }
 
-    /// So was everything there is to be read of all but these.
-    pub fn were_read_except(&mut self, tids: &[i32]) {
+    /// All other threads were read completely after the last observation.
+    pub fn mark_read_except(&mut self, tids: &[i32]) {
         let others = self.by_tid.iter_mut().filter(|(tid, _)| !tids.contains(tid));
-        others.for_each(|(_, thread)| thread.was_read());
+        others.for_each(|(_, thread)| thread.mark_read());
     }
 
-    /// What was read of this thread is not to be used again.
-    pub fn forget(&mut self, tid: i32) {
-        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::forget);
+    /// What was read of this thread must not be reused.
+    pub fn invalidate(&mut self, tid: i32) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::invalidate);
     }
 
     /// Nothing that was read is to be used again.
-    pub fn forget_all(&mut self) {
-        self.by_tid.values_mut().for_each(OsThread::forget);
+    pub fn invalidate_all(&mut self) {
+        self.by_tid.values_mut().for_each(OsThread::invalidate);
     }
 
-    /// This thread was stopped by us after the last look.
-    pub fn was_stopped(&mut self, tid: i32) {
-        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::was_stopped);
+    /// This thread was stopped by us after the last observation.
+    pub fn mark_stopped(&mut self, tid: i32) {
+        self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::mark_stopped);
     }
 
-    /// What became of a thread since the last look.
-    pub fn since_look(&mut self, tid: i32) -> Since {
-        self.by_tid.get_mut(&tid).map_or(Since::Moved, OsThread::since_look)
+    /// What a thread did since the last observation.
+    pub fn recheck(&mut self, tid: i32) -> Recheck {
+        self.by_tid.get_mut(&tid).map_or(Recheck::Ran, OsThread::recheck)
     }
 
-    /// Whether none was on a CPU at the last look.
-    pub fn were_all_still(&self) -> bool {
-        self.by_tid.values().all(OsThread::still)
+    /// Whether none was on a CPU at the last observation.
+    pub fn were_all_off_cpu(&self) -> bool {
+        self.by_tid.values().all(OsThread::is_off_cpu)
     }
 
-    /// Whether none has run since the last look, at which none was on a CPU, and none was born.
-    pub fn are_all_still(&mut self) -> bool {
-        self.by_tid.values_mut().all(|thread| thread.since_look() == Since::Still)
-            && self.folder.metadata().is_ok_and(|folder| folder.nlink() == self.listed_links)
+    /// Whether none has run since the last observation, at which none was on a CPU, and none was born.
+    pub fn are_all_off_cpu(&mut self) -> bool {
+        self.by_tid.values_mut().all(|thread| thread.recheck() == Recheck::OffCpu)
+            && self.task_dir.metadata().is_ok_and(|task_dir| task_dir.nlink() == self.listed_link_count)
     }
 }
 
 /// The thread ids of a process.
-pub fn list(pid: i32) -> io::Result<Vec<i32>> {
+pub fn list_tids(pid: i32) -> io::Result<Vec<i32>> {
     let mut tids = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         tids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
@@ -225,27 +232,27 @@ mod tests {
 
     #[test]
     fn a_thread_is_found_by_its_kernel_id_and_by_its_pthread() {
-        let mut threads = Threads::of(std::process::id() as i32).unwrap();
-        threads.look().unwrap();
+        let mut threads = Threads::new(std::process::id() as i32).unwrap();
+        threads.observe().unwrap();
         let (tid, pthread) = here();
-        assert_eq!(threads.find(Some(tid), 0), Some(tid));
-        assert_eq!(threads.find(None, pthread), Some(tid));
+        assert_eq!(threads.resolve(Some(tid), 0), Some(tid));
+        assert_eq!(threads.resolve(None, pthread), Some(tid));
         // Thread 1 is not one of this process: the record behind the pthread decides.
-        assert_eq!(threads.find(Some(1), pthread), Some(tid));
-        assert_eq!(threads.find(Some(1), 0), None);
-        assert_eq!(threads.find(None, 0), None);
+        assert_eq!(threads.resolve(Some(1), pthread), Some(tid));
+        assert_eq!(threads.resolve(Some(1), 0), None);
+        assert_eq!(threads.resolve(None, 0), None);
         assert_eq!(threads.busy(tid), Some(true));
-        assert!(threads.on_cpu().contains(&tid));
-        assert!(!threads.none_ran() && !threads.are_all_still());
+        assert!(threads.tids_on_cpu().contains(&tid));
+        assert!(!threads.none_ran() && !threads.are_all_off_cpu());
     }
 
     #[test]
     fn threads_of_a_foreign_namespace_go_by_the_ids_that_the_target_uses() {
-        let mut threads = Threads::of(std::process::id() as i32).unwrap();
-        threads.foreign = Some(HashMap::new());
-        threads.look().unwrap();
+        let mut threads = Threads::new(std::process::id() as i32).unwrap();
+        threads.inner_tids = Some(HashMap::new());
+        threads.observe().unwrap();
         let (tid, _) = here();
-        assert_eq!(threads.find(inner_tid(threads.pid, tid), 0), Some(tid));
+        assert_eq!(threads.resolve(inner_tid(threads.pid, tid), 0), Some(tid));
     }
 
     #[test]
@@ -253,24 +260,24 @@ mod tests {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let tid = child.id() as i32;
-        let mut threads = Threads::of(tid).unwrap();
-        threads.look().unwrap();
-        assert_eq!(threads.only(), Some(tid));
+        let mut threads = Threads::new(tid).unwrap();
+        threads.observe().unwrap();
+        assert_eq!(threads.single_thread(), Some(tid));
         // It sleeps before it is done with starting as well.
-        while !(threads.none_ran() && threads.are_all_still() && threads.on_cpu().is_empty()) {
+        while !(threads.none_ran() && threads.are_all_off_cpu() && threads.tids_on_cpu().is_empty()) {
             std::thread::yield_now();
-            threads.were_read_except(&[]);
-            threads.look().unwrap();
+            threads.mark_read_except(&[]);
+            threads.observe().unwrap();
         }
-        threads.forget_all();
+        threads.invalidate_all();
         assert!(!threads.none_ran());
         // As if another thread had been there instead.
         threads.by_tid.clear();
-        threads.by_tid.insert(-1, OsThread::of(tid, -1));
-        threads.look().unwrap();
-        assert_eq!(threads.only(), Some(tid));
+        threads.by_tid.insert(-1, OsThread::new(tid, -1));
+        threads.observe().unwrap();
+        assert_eq!(threads.single_thread(), Some(tid));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(threads.look().is_err() || threads.only().is_none());
+        assert!(threads.observe().is_err() || threads.single_thread().is_none());
     }
 }

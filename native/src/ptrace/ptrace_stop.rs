@@ -1,18 +1,19 @@
-//! Holding threads of the target still for the length of one reading: one of them, or all.
+//! Stopping threads of the target for the length of one reading: some of them, or all.
 //!
-//! Threads are seized (PTRACE_SEIZE sends no SIGSTOP, so a sampler that dies leaves none behind), interrupted,
-//! and waited for, with a bound: a thread asleep in the kernel (state D: a dead network disk, a vfork) cannot
-//! stop. One that missed the bound stops later with nobody waiting, so it is remembered, and `settle` lets it go
-//! as soon as it does. Everything ends with the sampling thread: the kernel detaches what it traced.
+//! Threads are seized, interrupted and waited for. PTRACE_SEIZE sends no SIGSTOP, so a sampler that dies leaves no
+//! thread stopped. The wait is bounded: a thread asleep in the kernel (state D: a dead network disk, a vfork)
+//! cannot stop. A thread that misses the bound stops later, so its stop stays pending, and `release_pending`
+//! detaches it as soon as it stops. When the sampling thread ends, the kernel detaches every thread that it traced.
 //!
-//! A signal that comes while a thread is seized is handed on when it is let go. A thread that somebody else
-//! stops meanwhile (SIGSTOP) is let go as well: the kernel then puts it where that signal wanted it.
+//! A signal that arrives while a thread is seized is delivered when it is detached. A thread that another process
+//! stops meanwhile (SIGSTOP) is detached as well: the kernel then puts it into the state which that signal wanted.
 //!
-//! Waiting asks for stops, and for exits of all but the main thread: those nobody else could reap (a traced
-//! thread that is not reaped blocks an execve), while the process's own exit belongs to its parent. It is hidden
-//! from a parent that is another process for as long as it is traced, so there the tracer has to look first.
+//! The sampler waits for stops, and for exits of all but the main thread: no other process could reap those, and a
+//! traced thread that is not reaped blocks an execve. The exit of the main thread belongs to the process's parent.
+//! The kernel hides it from a parent in another process while the thread is traced, so there the tracer reaps it
+//! first.
 
-use crate::linux::target::{thread_state, tracer};
+use crate::linux::target::{thread_state, tracer_of};
 use crate::linux::threads;
 use crate::ptrace::syscall_restart;
 use std::fmt;
@@ -28,30 +29,30 @@ const NAP: Duration = Duration::from_micros(50);
 
 /// How long a stop may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// For all threads to stand still, from the first request. Whoever waits for a CPU is not harmed by it.
-    pub wait: Duration,
-    /// For any thread to stand still.
-    pub hold: Duration,
+pub struct StopLimits {
+    /// From the first request until all threads have stopped. A thread that waits for a CPU is not harmed by it.
+    pub max_wait: Duration,
+    /// For which any thread may be stopped.
+    pub max_stop: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { wait: Duration::from_millis(10), hold: Duration::from_millis(2) }
+impl Default for StopLimits {
+    fn default() -> StopLimits {
+        StopLimits { max_wait: Duration::from_millis(10), max_stop: Duration::from_millis(2) }
     }
 }
 
-/// How often threads of the target stood still, and how long, from the last moment at which they may have run.
+/// How often threads of the target were stopped, and for how long, from the last moment at which they may have run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stops {
+pub struct StopStats {
     pub stops: u64,
     pub stopped_ns: u64,
     pub longest_ns: u64,
 }
 
-/// Why nothing stands still.
+/// Why the threads could not be stopped.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum StopError {
     /// The thread did not stop in time, or one that missed an earlier stop is still outstanding.
     Unstoppable(i32),
     /// The others would have stood still for too long until it stopped.
@@ -67,40 +68,40 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct Stopper {
     pid: i32,
-    pub limits: Limits,
-    /// Seized and interrupted, but not yet seen to stop.
-    unsettled: Vec<i32>,
-    /// The main thread ended while it was seized, and nobody has been told.
-    unmourned: bool,
+    pub limits: StopLimits,
+    /// Threads that are seized and interrupted, but have not stopped yet.
+    pending_stops: Vec<i32>,
+    /// The main thread ended while it was seized, and its exit was not reaped yet.
+    exit_unreaped: bool,
     /// All stops since this was last taken.
-    pub stops: Stops,
+    pub stops: StopStats,
     /// How long the last stop lasted.
-    pub held_ns: u64,
+    pub last_stop_ns: u64,
     /// A thread that was held since this was last taken.
-    pub last_held: Option<i32>,
+    pub last_stopped_tid: Option<i32>,
 }
 
-/// The threads stand still until this is dropped.
+/// The threads stay stopped until this is dropped.
 #[derive(Debug)]
-pub struct Stop<'a> {
+pub struct StopGuard<'a> {
     stopper: &'a mut Stopper,
     /// Stopped threads, each with the signal that arrived at the same time and is still to be delivered.
-    held: Vec<(i32, i32)>,
+    stopped: Vec<(i32, i32)>,
     waiting: Vec<i32>,
     began: Instant,
-    since: Option<Instant>,
-    /// A wait of the target that was cut short goes on as if nothing had been.
-    mends_waits: bool,
+    stopped_since: Option<Instant>,
+    /// An interrupted wait of the target is restarted.
+    restarts_syscalls: bool,
 }
 
-enum Seen {
+enum PollResult {
     Stopped(i32),
     Gone,
-    NotYet,
+    Pending,
 }
 
-impl Stops {
-    pub fn add(&mut self, more: Stops) {
+impl StopStats {
+    pub fn add(&mut self, more: StopStats) {
         self.stops += more.stops;
         self.stopped_ns += more.stopped_ns;
         self.longest_ns = self.longest_ns.max(more.longest_ns);
@@ -108,44 +109,52 @@ impl Stops {
 }
 
 impl Stopper {
-    pub fn of(pid: i32) -> Stopper {
-        Stopper::within(pid, Limits::default())
+    pub fn new(pid: i32) -> Stopper {
+        Stopper::with_limits(pid, StopLimits::default())
     }
 
-    pub fn within(pid: i32, limits: Limits) -> Stopper {
-        let (unsettled, stops) = (Vec::new(), Stops::default());
-        Stopper { pid, limits, unsettled, unmourned: false, stops, held_ns: 0, last_held: None }
+    pub fn with_limits(pid: i32, limits: StopLimits) -> Stopper {
+        let (pending_stops, stops) = (Vec::new(), StopStats::default());
+        Stopper {
+            pid,
+            limits,
+            pending_stops,
+            exit_unreaped: false,
+            stops,
+            last_stop_ns: 0,
+            last_stopped_tid: None,
+        }
     }
 
-    /// Stops all threads, those born meanwhile included.
+    /// Stops all threads, new ones included.
     ///
     /// # Errors
-    /// If not all can be stopped within the limits; those that were are let go.
-    pub fn stop(&mut self) -> Result<Stop<'_>, Refusal> {
-        self.held_ns = 0;
-        self.settle();
-        if let Some(&tid) = self.unsettled.first() {
-            return Err(Refusal::Unstoppable(tid));
+    /// If not all can be stopped within the limits; those that were are detached.
+    pub fn stop(&mut self) -> Result<StopGuard<'_>, StopError> {
+        self.last_stop_ns = 0;
+        self.release_pending();
+        if let Some(&tid) = self.pending_stops.first() {
+            return Err(StopError::Unstoppable(tid));
         }
-        let mut stop = Stop::begin(self, false);
-        let mut known: Vec<i32> = Vec::new();
+        let mut stop = StopGuard::begin(self, false);
+        let mut seized_tids: Vec<i32> = Vec::new();
         loop {
-            let listed = threads::list(stop.stopper.pid).map_err(|_| Refusal::Gone)?;
-            let fresh: Vec<i32> = listed.into_iter().filter(|tid| !known.contains(tid)).collect();
-            if fresh.is_empty() {
+            let listed = threads::list_tids(stop.stopper.pid).map_err(|_| StopError::Gone)?;
+            let new_tids: Vec<i32> = listed.into_iter().filter(|tid| !seized_tids.contains(tid)).collect();
+            if new_tids.is_empty() {
                 break;
             }
-            for &tid in &fresh {
+            for &tid in &new_tids {
                 match stop.seize(tid) {
-                    Ok(()) | Err(Refusal::Gone) => {}
-                    Err(refusal) => return Err(stop.give_up(refusal)),
+                    Ok(()) | Err(StopError::Gone) => {}
+                    Err(refusal) => return Err(stop.abort(refusal)),
                 }
             }
-            known.extend(fresh);
+            seized_tids.extend(new_tids);
             stop.wait()?;
         }
-        match stop.held.is_empty() {
-            true => Err(Refusal::Gone),
+        match stop.stopped.is_empty() {
+            true => Err(StopError::Gone),
             false => Ok(stop),
         }
     }
@@ -154,87 +163,87 @@ impl Stopper {
     /// sleeps would be woken.
     ///
     /// # Errors
-    /// If one cannot be stopped within the limits; those that were are let go.
-    pub fn stop_these(&mut self, tids: &[i32]) -> Result<Stop<'_>, Refusal> {
-        self.held_ns = 0;
-        if !self.settle() {
-            if let Some(&tid) = self.unsettled.iter().find(|tid| tids.contains(tid)) {
-                return Err(Refusal::Unstoppable(tid));
+    /// If one cannot be stopped within the limits; those that were are detached.
+    pub fn stop_these(&mut self, tids: &[i32]) -> Result<StopGuard<'_>, StopError> {
+        self.last_stop_ns = 0;
+        if !self.release_pending() {
+            if let Some(&tid) = self.pending_stops.iter().find(|tid| tids.contains(tid)) {
+                return Err(StopError::Unstoppable(tid));
             }
         }
-        let mut stop = Stop::begin(self, true);
+        let mut stop = StopGuard::begin(self, true);
         for &tid in tids {
             match stop.seize(tid) {
-                Ok(()) | Err(Refusal::Gone) => {}
-                Err(refusal) => return Err(stop.give_up(refusal)),
+                Ok(()) | Err(StopError::Gone) => {}
+                Err(refusal) => return Err(stop.abort(refusal)),
             }
         }
         stop.wait()?;
-        match stop.held.is_empty() {
-            true => Err(Refusal::Gone),
+        match stop.stopped.is_empty() {
+            true => Err(StopError::Gone),
             false => Ok(stop),
         }
     }
 
-    /// Whether `settle` has something left to do.
-    pub fn is_unsettled(&self) -> bool {
-        self.unmourned || !self.unsettled.is_empty()
+    /// Whether `release_pending` still has threads to detach or an exit to reap.
+    pub fn has_pending_stops(&self) -> bool {
+        self.exit_unreaped || !self.pending_stops.is_empty()
     }
 
-    /// Lets go of threads that missed an earlier stop and have stopped since. False while one is outstanding:
-    /// then it is to be called again within a millisecond or two, for when that thread stops it stands still.
-    pub fn settle(&mut self) -> bool {
-        if self.unmourned {
-            self.unmourned = !mourned(self.pid);
+    /// Detaches threads that missed an earlier stop and have stopped since. False while one is pending: call it again
+    /// within a millisecond or two, because that thread stays stopped until then.
+    pub fn release_pending(&mut self) -> bool {
+        if self.exit_unreaped {
+            self.exit_unreaped = !reaped(self.pid);
         }
-        if self.unsettled.is_empty() {
-            return !self.unmourned;
+        if self.pending_stops.is_empty() {
+            return !self.exit_unreaped;
         }
-        let mut unsettled = std::mem::take(&mut self.unsettled);
-        unsettled.retain(|&tid| match look_closely(self.pid, tid) {
-            Seen::Stopped(signal) => !detach(tid, signal),
-            Seen::Gone => {
-                self.lost(tid);
+        let mut pending_stops = std::mem::take(&mut self.pending_stops);
+        pending_stops.retain(|&tid| match poll_with_state(self.pid, tid) {
+            PollResult::Stopped(signal) => !detach(tid, signal),
+            PollResult::Gone => {
+                self.handle_exit(tid);
                 false
             }
-            Seen::NotYet => true,
+            PollResult::Pending => true,
         });
-        self.unsettled.append(&mut unsettled);
-        self.unsettled.is_empty() && !self.unmourned
+        self.pending_stops.append(&mut pending_stops);
+        self.pending_stops.is_empty() && !self.exit_unreaped
     }
 
-    /// Sees to what a thread leaves behind that was seized and is no more.
-    fn lost(&mut self, tid: i32) {
+    /// Cleans up after a seized thread that has ended.
+    fn handle_exit(&mut self, tid: i32) {
         if tid == self.pid {
-            self.unmourned = !mourned(tid);
-        } else if traced_by_this_thread(self.pid) && !self.unsettled.contains(&self.pid) {
+            self.exit_unreaped = !reaped(tid);
+        } else if traced_by_this_thread(self.pid) && !self.pending_stops.contains(&self.pid) {
             // It did an execve, and with it came into the main thread's place, as seized as before.
-            self.unsettled.push(self.pid);
+            self.pending_stops.push(self.pid);
         }
     }
 }
 
-impl<'a> Stop<'a> {
-    fn begin(stopper: &'a mut Stopper, mends_waits: bool) -> Stop<'a> {
-        let (held, waiting, began) = (Vec::new(), Vec::new(), Instant::now());
-        Stop { stopper, held, waiting, began, since: None, mends_waits }
+impl<'a> StopGuard<'a> {
+    fn begin(stopper: &'a mut Stopper, restarts_syscalls: bool) -> StopGuard<'a> {
+        let (stopped, waiting, began) = (Vec::new(), Vec::new(), Instant::now());
+        StopGuard { stopper, stopped, waiting, began, stopped_since: None, restarts_syscalls }
     }
 
-    /// When the target has to be let go.
+    /// The time at which the target has to be detached.
     pub fn deadline(&self) -> Instant {
-        self.since.unwrap_or(self.began) + self.stopper.limits.hold
+        self.stopped_since.unwrap_or(self.began) + self.stopper.limits.max_stop
     }
 
-    /// The threads that stand still.
+    /// The stopped threads.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
-        self.held.iter().map(|&(tid, _)| tid)
+        self.stopped.iter().map(|&(tid, _)| tid)
     }
 
     pub fn holds(&self, tid: i32) -> bool {
         self.threads().any(|held| held == tid)
     }
 
-    fn seize(&mut self, tid: i32) -> Result<(), Refusal> {
+    fn seize(&mut self, tid: i32) -> Result<(), StopError> {
         match ptrace(libc::PTRACE_SEIZE, tid, 0) {
             Ok(()) => {
                 self.waiting.push(tid);
@@ -242,53 +251,53 @@ impl<'a> Stop<'a> {
                 let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
                 Ok(())
             }
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Err(Refusal::Gone),
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Err(StopError::Gone),
             // Seized already when a stop before this one did not see it stop.
             Err(_) if traced_by_this_thread(tid) => {
                 self.waiting.push(tid);
                 Ok(())
             }
             // A thread on its way out refuses with EPERM as well.
-            Err(_) if ended(self.stopper.pid, tid) => Err(Refusal::Gone),
-            Err(_) if tracer(tid).is_some() => Err(Refusal::Traced(tid)),
-            Err(e) => Err(Refusal::Denied(e)),
+            Err(_) if ended(self.stopper.pid, tid) => Err(StopError::Gone),
+            Err(_) if tracer_of(tid).is_some() => Err(StopError::Traced(tid)),
+            Err(e) => Err(StopError::Denied(e)),
         }
     }
 
-    fn wait(&mut self) -> Result<(), Refusal> {
+    fn wait(&mut self) -> Result<(), StopError> {
         let pid = self.stopper.pid;
         let mut before = Instant::now();
         let (spun, yielded) = (before + SPIN, before + YIELD);
         loop {
             let now = Instant::now();
-            let look = if now < yielded { look } else { look_closely };
+            let poll = if now < yielded { poll } else { poll_with_state };
             let mut gone = None;
-            let held = &mut self.held;
-            self.waiting.retain(|&tid| match look(pid, tid) {
-                Seen::Stopped(signal) => {
-                    held.push((tid, signal));
+            let stopped = &mut self.stopped;
+            self.waiting.retain(|&tid| match poll(pid, tid) {
+                PollResult::Stopped(signal) => {
+                    stopped.push((tid, signal));
                     false
                 }
-                Seen::Gone => {
+                PollResult::Gone => {
                     gone = Some(tid);
                     false
                 }
-                Seen::NotYet => true,
+                PollResult::Pending => true,
             });
             if let Some(tid) = gone {
-                self.lost(tid);
+                self.handle_exit(tid);
             }
-            if self.since.is_none() && !self.held.is_empty() {
-                self.since = Some(before);
+            if self.stopped_since.is_none() && !self.stopped.is_empty() {
+                self.stopped_since = Some(before);
             }
             before = now;
             match self.waiting.first() {
                 None => return Ok(()),
-                Some(&tid) if now >= self.began + self.stopper.limits.wait => {
-                    return Err(Refusal::Unstoppable(tid));
+                Some(&tid) if now >= self.began + self.stopper.limits.max_wait => {
+                    return Err(StopError::Unstoppable(tid));
                 }
-                Some(&tid) if self.since.is_some() && now >= self.deadline() => {
-                    return Err(Refusal::Slow(tid));
+                Some(&tid) if self.stopped_since.is_some() && now >= self.deadline() => {
+                    return Err(StopError::Slow(tid));
                 }
                 Some(_) if now < spun => std::hint::spin_loop(),
                 Some(_) if now < yielded => std::thread::yield_now(),
@@ -297,129 +306,132 @@ impl<'a> Stop<'a> {
         }
     }
 
-    /// Those asked to stop are let go at once rather than when `settle` is called.
-    fn give_up(mut self, refusal: Refusal) -> Refusal {
+    /// Detaches threads that stop within the limits at once, rather than in `release_pending`.
+    fn abort(mut self, refusal: StopError) -> StopError {
         let _ = self.wait();
         refusal
     }
 
-    fn lost(&mut self, tid: i32) {
-        let held = |tid| self.held.iter().any(|&(held, _)| held == tid) || self.waiting.contains(&tid);
+    fn handle_exit(&mut self, tid: i32) {
+        let held = |tid| self.stopped.iter().any(|&(held, _)| held == tid) || self.waiting.contains(&tid);
         if !held(self.stopper.pid) {
-            self.stopper.lost(tid);
+            self.stopper.handle_exit(tid);
         }
     }
 }
 
-impl Drop for Stop<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
-        for &(tid, signal) in &self.held {
-            if self.mends_waits {
-                syscall_restart::mend(tid);
+        for &(tid, signal) in &self.stopped {
+            if self.restarts_syscalls {
+                syscall_restart::restart_interrupted(tid);
             }
             if !detach(tid, signal) {
-                self.stopper.unsettled.push(tid);
+                self.stopper.pending_stops.push(tid);
             }
         }
-        self.stopper.unsettled.append(&mut self.waiting);
-        let held_ns = self.since.map_or(0, |since| since.elapsed().as_nanos() as u64);
-        self.stopper.held_ns = held_ns;
-        self.stopper.last_held = self.held.first().map(|&(tid, _)| tid).or(self.stopper.last_held);
+        self.stopper.pending_stops.append(&mut self.waiting);
+        let stopped_ns = self.stopped_since.map_or(0, |since| since.elapsed().as_nanos() as u64);
+        self.stopper.last_stop_ns = stopped_ns;
+        self.stopper.last_stopped_tid =
+            self.stopped.first().map(|&(tid, _)| tid).or(self.stopper.last_stopped_tid);
         let stops = &mut self.stopper.stops;
-        stops.stops += u64::from(self.since.is_some());
-        stops.stopped_ns += held_ns;
-        stops.longest_ns = stops.longest_ns.max(held_ns);
+        stops.stops += u64::from(self.stopped_since.is_some());
+        stops.stopped_ns += stopped_ns;
+        stops.longest_ns = stops.longest_ns.max(stopped_ns);
     }
 }
 
-impl Refusal {
+impl StopError {
     /// The word under which the failed tick is counted.
     pub fn kind(&self) -> &'static str {
         match self {
-            Refusal::Unstoppable(_) => "unstoppable",
-            Refusal::Slow(_) => "slow",
-            Refusal::Traced(_) => "traced",
-            Refusal::Gone => "leaving",
-            Refusal::Denied(_) => "lock",
+            StopError::Unstoppable(_) => "unstoppable",
+            StopError::Slow(_) => "slow",
+            StopError::Traced(_) => "traced",
+            StopError::Gone => "leaving",
+            StopError::Denied(_) => "lock",
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Unstoppable(tid) => write!(f, "thread {tid} does not stop"),
-            Refusal::Slow(tid) => write!(f, "thread {tid} kept the others waiting too long"),
-            Refusal::Traced(tid) => write!(f, "thread {tid} has another tracer"),
-            Refusal::Gone => write!(f, "the thread has ended"),
-            Refusal::Denied(error) => write!(f, "{error}"),
+            StopError::Unstoppable(tid) => write!(f, "thread {tid} does not stop"),
+            StopError::Slow(tid) => write!(f, "thread {tid} kept the others waiting too long"),
+            StopError::Traced(tid) => write!(f, "thread {tid} has another tracer"),
+            StopError::Gone => write!(f, "the thread has ended"),
+            StopError::Denied(error) => write!(f, "{error}"),
         }
     }
 }
 
-/// A stop stays untold: should this process be killed before it lets the thread go, the kernel does, and hands it
-/// the signal that it stopped with. Of a stop that was told to its tracer it believes that the tracer decides.
-fn look(pid: i32, tid: i32) -> Seen {
+/// Polls a thread with WNOWAIT, so that its stop stays unreported. If this process is killed before it detaches the
+/// thread, the kernel detaches it and delivers the signal that it stopped with. It would not deliver the signal of a
+/// stop that was reported to the tracer.
+fn poll(pid: i32, tid: i32) -> PollResult {
     let exits = if tid == pid { 0 } else { libc::WEXITED };
-    match wait_for(tid, libc::WSTOPPED | exits | libc::WNOWAIT) {
-        None => Seen::Gone,
-        Some(info) if info.who == 0 => Seen::NotYet,
+    match wait_nohang(tid, libc::WSTOPPED | exits | libc::WNOWAIT) {
+        None => PollResult::Gone,
+        Some(info) if info.pid == 0 => PollResult::Pending,
         // Upper bits: a ptrace event, ours being PTRACE_EVENT_STOP. None: a signal on its way in.
-        Some(Told { code: libc::CLD_TRAPPED | libc::CLD_STOPPED, status, .. }) => {
-            Seen::Stopped(if status >> 8 == 0 { status } else { 0 })
+        Some(WaitEvent { code: libc::CLD_TRAPPED | libc::CLD_STOPPED, status, .. }) => {
+            PollResult::Stopped(if status >> 8 == 0 { status } else { 0 })
         }
         Some(_) => {
-            wait_for(tid, libc::WEXITED);
-            Seen::Gone
+            wait_nohang(tid, libc::WEXITED);
+            PollResult::Gone
         }
     }
 }
 
-struct Told {
-    /// 0: there is nothing to tell.
-    who: i32,
+struct WaitEvent {
+    /// 0: there is no event.
+    pid: i32,
     code: i32,
     status: i32,
 }
 
 /// None if `tid` is not (or no longer) traced by this thread.
-fn wait_for(tid: i32, what: libc::c_int) -> Option<Told> {
+fn wait_nohang(tid: i32, what: libc::c_int) -> Option<WaitEvent> {
     let options = what | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
     // SAFETY: siginfo_t is plain old data, and `info` is valid to write to.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let failed = unsafe { libc::waitid(libc::P_PID, tid as libc::id_t, &mut info, options) } != 0;
     // SAFETY: waitid filled the child fields, or left the zeros if there was nothing to tell.
-    (!failed).then(|| unsafe { Told { who: info.si_pid(), code: info.si_code, status: info.si_status() } })
+    (!failed)
+        .then(|| unsafe { WaitEvent { pid: info.si_pid(), code: info.si_code, status: info.si_status() } })
 }
 
-/// `look`, and where there is nothing to be told, the thread's state itself: its stop may have been told to
-/// another thread of this process that called waitpid, and a main thread's exit is told to its parent only.
+/// `poll`, and where there is no event, the state of the thread: its stop may have been reported to another thread
+/// of this process that called waitpid, and the exit of a main thread is reported to its parent only.
 ///
 /// The state is read first. Else a thread that ends in between is known to have ended and was not waited for, and
 /// while a seized thread is not, its process is a zombie that its parent cannot reap. One whose state cannot be
-/// read is looked at again: if it has gone, so `look` says then.
-fn look_closely(pid: i32, tid: i32) -> Seen {
+/// read is looked at again: if it has gone, so `poll` says then.
+fn poll_with_state(pid: i32, tid: i32) -> PollResult {
     let state = state(pid, tid);
-    match (look(pid, tid), state) {
-        (Seen::NotYet, Some(b'Z' | b'X')) => Seen::Gone,
+    match (poll(pid, tid), state) {
+        (PollResult::Pending, Some(b'Z' | b'X')) => PollResult::Gone,
         // Stopped since the first look, or told to somebody else: a second look knows.
-        (Seen::NotYet, Some(b't')) => match look(pid, tid) {
-            Seen::NotYet => Seen::Stopped(0),
-            seen => seen,
+        (PollResult::Pending, Some(b't')) => match poll(pid, tid) {
+            PollResult::Pending => PollResult::Stopped(0),
+            result => result,
         },
-        (seen, _) => seen,
+        (result, _) => result,
     }
 }
 
-/// Whether a process that may have ended while its main thread was seized can be seen to have ended by its
-/// parent.
-fn mourned(pid: i32) -> bool {
+/// Whether the parent of a process can see its exit, if it ended while its main thread was seized. Reaps the exit
+/// first where needed.
+fn reaped(pid: i32) -> bool {
     if !traced_by_this_thread(pid) || parent(pid) == Some(std::process::id() as i32) {
         return true;
     }
-    // Told to a tracer that is not the parent's process, an exit is then told to the parent (wait(2) keeps that
+    // Reported to a tracer that is not the parent's process, an exit is then told to the parent (wait(2) keeps that
     // to itself; `wait_task_zombie` in the kernel's exit.c). Nothing is told while other threads live.
-    wait_for(pid, libc::WEXITED).is_none_or(|told| told.who != 0)
+    wait_nohang(pid, libc::WEXITED).is_none_or(|event| event.pid != 0)
 }
 
 fn parent(pid: i32) -> Option<i32> {
@@ -433,14 +445,14 @@ fn ended(pid: i32, tid: i32) -> bool {
 
 fn traced_by_this_thread(tid: i32) -> bool {
     // SAFETY: gettid takes no arguments.
-    tracer(tid) == Some(unsafe { libc::gettid() })
+    tracer_of(tid) == Some(unsafe { libc::gettid() })
 }
 
 fn state(pid: i32, tid: i32) -> Option<u8> {
     thread_state(&std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
 }
 
-/// False if the thread could not be let go: it was killed while it stood still.
+/// False if the thread could not be detached: it was killed while it was stopped.
 fn detach(tid: i32, signal: i32) -> bool {
     ptrace(libc::PTRACE_DETACH, tid, signal).is_ok()
 }

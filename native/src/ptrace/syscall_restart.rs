@@ -1,12 +1,12 @@
-//! Undoing what a stop does to a thread that has just begun to wait.
+//! Restarting a system call that a ptrace stop interrupted.
 //!
-//! A thread that is stopped within a system call leaves it. The kernel takes most calls up again by itself; some
-//! (signal(7), "Interruption of system calls and library functions by stop signals") return EINTR instead, which
-//! C code seldom expects where no signal was sent. The thread to be stopped had the GIL microseconds ago, so a
-//! wait in which it is found has just begun, and to begin it anew loses no time that matters.
+//! A thread that is stopped inside a system call leaves it. The kernel restarts most calls itself. Some (signal(7),
+//! "Interruption of system calls and library functions by stop signals") return EINTR instead, which C code seldom
+//! expects where no signal was sent. The stopped thread had the GIL microseconds ago, so such a wait has just
+//! begun, and restarting it loses no time that matters.
 //!
-//! To ask for that, the call's result is set to the kernel's own ERESTARTNOHAND: begin anew, unless there is a
-//! signal to be handled first; then it is EINTR again.
+//! To restart the call its result is set to the kernel's own ERESTARTNOHAND: restart, unless a signal has to be
+//! handled first; then it is EINTR again.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
@@ -18,7 +18,7 @@ mod x86_64 {
 
     /// Calls that do nothing before they wait, and return EINTR where no handler ran. Not close(2) and
     /// connect(2): what they began goes on.
-    const WAITS: [libc::c_long; 18] = [
+    const RESTARTABLE: [libc::c_long; 18] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,
@@ -39,11 +39,11 @@ mod x86_64 {
         libc::SYS_io_getevents,
     ];
 
-    pub fn mend(tid: i32) {
+    pub fn restart_interrupted(tid: i32) {
         if peek(tid, RAX) != Some(-i64::from(libc::EINTR)) {
             return;
         }
-        if peek(tid, ORIG_RAX).is_some_and(|call| WAITS.contains(&call)) {
+        if peek(tid, ORIG_RAX).is_some_and(|call| RESTARTABLE.contains(&call)) {
             let result = -ERESTARTNOHAND as usize;
             // SAFETY: writes a register of a stopped thread; no memory of this process is touched.
             unsafe { libc::ptrace(libc::PTRACE_POKEUSER, tid, RAX, result) };
@@ -62,18 +62,18 @@ mod x86_64 {
     }
 }
 
-/// Lets a stopped thread's interrupted wait begin anew. Elsewhere than on x86-64 the call's first argument is
+/// Restarts the interrupted wait of a stopped thread. Elsewhere than on x86-64 the call's first argument is
 /// lost by then, and nothing is done.
-pub fn mend(tid: i32) {
+pub fn restart_interrupted(tid: i32) {
     #[cfg(target_arch = "x86_64")]
-    x86_64::mend(tid);
+    x86_64::restart_interrupted(tid);
     #[cfg(not(target_arch = "x86_64"))]
     let _ = tid;
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
-    use crate::ptrace::ptrace_stop::{Limits, Stopper};
+    use crate::ptrace::ptrace_stop::{StopLimits, Stopper};
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::FromRawFd;
@@ -91,7 +91,7 @@ mod tests {
     /// A process that waits for a byte with epoll, with a handler for SIGUSR1, and tells what the wait gave: its
     /// pid, what to write to, what to read from.
     fn waiting() -> (i32, File, File) {
-        let (events, told) = (pipe(), pipe());
+        let (events, results) = (pipe(), pipe());
         // SAFETY: the child only makes system calls, on what it was given; the ends are nobody else's.
         unsafe {
             let pid = libc::fork();
@@ -106,7 +106,7 @@ mod tests {
                 loop {
                     let got = libc::epoll_wait(epoll, &mut event, 1, 60_000);
                     let result = if got < 0 { -*libc::__errno_location() } else { got } as i8;
-                    libc::write(told[1], (&raw const result).cast(), 1);
+                    libc::write(results[1], (&raw const result).cast(), 1);
                     let mut byte = 0u8;
                     if got > 0 && libc::read(events[0], (&raw mut byte).cast(), 1) == 0 {
                         libc::_exit(0);
@@ -114,8 +114,8 @@ mod tests {
                 }
             }
             libc::close(events[0]);
-            libc::close(told[1]);
-            (pid, File::from_raw_fd(events[1]), File::from_raw_fd(told[0]))
+            libc::close(results[1]);
+            (pid, File::from_raw_fd(events[1]), File::from_raw_fd(results[0]))
         }
     }
 
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn a_wait_goes_on_after_a_stop_and_ends_as_it_would_have() {
-        let (pid, mut events, mut told) = waiting();
+        let (pid, mut events, mut results) = waiting();
         let mut next = || {
             let mut result = [0];
-            told.read_exact(&mut result).unwrap();
+            results.read_exact(&mut result).unwrap();
             result[0] as i8
         };
         let wait = Duration::from_secs(30);
@@ -140,7 +140,7 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        let mut stopper = Stopper::within(pid, Limits { wait, hold: wait });
+        let mut stopper = Stopper::with_limits(pid, StopLimits { max_wait: wait, max_stop: wait });
         for _ in 0..20 {
             until_it_waits();
             drop(stopper.stop_these(&[pid]).unwrap());

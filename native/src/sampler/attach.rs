@@ -1,15 +1,15 @@
-//! From a pid to a process that can be sampled, or to the reason why it cannot.
+//! Attaching: from a pid to a process that can be sampled, or to the reason why it cannot.
 
-use crate::cpython::cpython_reader::Own;
-use crate::cpython::pyspy_reader::CrateReader;
-use crate::cpython::thread_names::Names;
+use crate::cpython::cpython_reader::CpythonReader;
+use crate::cpython::pyspy_reader::PySpyReader;
+use crate::cpython::thread_names::ThreadNames;
 use crate::linux::os::thread_cpu_ns;
-use crate::linux::target::{tracer, Presence, Target};
+use crate::linux::target::{tracer_of, Presence, Target};
 use crate::linux::threads;
 use crate::sampler::engine::Engine;
-use crate::sampler::messages::{AttachError, By, Plan};
-use crate::sampler::sample_once::{Mode, Ticker};
-use crate::sampler::shared_session::Watch;
+use crate::sampler::messages::{AttachError, ReaderKind, SamplingOptions};
+use crate::sampler::sample_once::{Mode, ProcessSampler};
+use crate::sampler::shared_session::SharedSession;
 use crate::stacks::stack_reader::{Failure, StackReader};
 use std::sync::Arc;
 use std::thread;
@@ -17,32 +17,32 @@ use std::time::Duration;
 
 /// Attaching fails now and then while a process starts or its interpreter moves; it is tried this often.
 const TRIES: u32 = 10;
-/// Of these so many with the own reader, where another will do.
-const TRIES_OF_OWN: u32 = 3;
+/// As many of these use the CPython reader, where the py-spy reader is an alternative.
+const CPYTHON_READER_TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A process in the hands of an engine.
+/// A session of the engine: one process that it samples.
 #[derive(Debug)]
-pub struct Attached {
+pub struct SessionHandle {
     pub id: u64,
-    pub watch: Arc<Watch>,
-    pub how: How,
+    pub session: Arc<SharedSession>,
+    pub method: SamplingMethod,
 }
 
 /// How a process is sampled.
 #[derive(Clone, Debug)]
-pub struct How {
+pub struct SamplingMethod {
     pub mode: Mode,
-    pub reader: By,
+    pub reader: ReaderKind,
     /// The target's Python, like "3.11.7".
     pub python: String,
 }
 
 /// Finds the interpreter of `pid`, here, and has the engine make a first reading and go on from there.
-pub fn attach(engine: &Engine, pid: i32, plan: &Plan) -> Result<Attached, AttachError> {
-    let target = Arc::new(Target::open(pid).map_err(|_| gone(pid))?);
-    if let Err(error) = target.may_be_traced() {
-        return Err(refused(&target, &Failure::new("read", &error)));
+pub fn attach(engine: &Engine, pid: i32, options: &SamplingOptions) -> Result<SessionHandle, AttachError> {
+    let target = Arc::new(Target::open(pid).map_err(|_| no_such_process(pid))?);
+    if let Err(error) = target.check_trace_permission() {
+        return Err(attach_error(&target, &Failure::new("read", &error)));
     }
     let began_ns = thread_cpu_ns();
     let mut tries = 0;
@@ -51,77 +51,88 @@ pub fn attach(engine: &Engine, pid: i32, plan: &Plan) -> Result<Attached, Attach
             let message = format!("process {pid} is stopped (state T): continue it first");
             return Err(AttachError::Unsupported(message));
         }
-        let failure = match prepare(&target, plan, tries) {
-            Ok((ticker, how)) => match engine.watch(ticker, plan, thread_cpu_ns() - began_ns)? {
-                Ok((id, watch)) => return Ok(Attached { id, watch, how }),
-                Err(failure) => failure,
-            },
+        let failure = match prepare(&target, options, tries) {
+            Ok((sampler, method)) => {
+                match engine.start_session(sampler, options, thread_cpu_ns() - began_ns)? {
+                    Ok((id, session)) => return Ok(SessionHandle { id, session, method }),
+                    Err(failure) => failure,
+                }
+            }
             Err(failure) => failure,
         };
         if target.presence() == Presence::Exited {
-            return Err(gone(pid));
+            return Err(no_such_process(pid));
         }
         if tries == TRIES {
-            return Err(refused(&target, &failure));
+            return Err(attach_error(&target, &failure));
         }
         tries += 1;
         thread::sleep(PAUSE);
     }
 }
 
-fn prepare(target: &Arc<Target>, plan: &Plan, tries: u32) -> Result<(Ticker, How), Failure> {
-    let moving = plan.mode == Some(Mode::Nonblocking);
-    if let Some(tracer) = other_tracer(target.pid).filter(|_| !moving) {
+fn prepare(
+    target: &Arc<Target>,
+    options: &SamplingOptions,
+    tries: u32,
+) -> Result<(ProcessSampler, SamplingMethod), Failure> {
+    let running = options.mode == Some(Mode::Nonblocking);
+    if let Some(tracer) = other_tracer(target.pid).filter(|_| !running) {
         // While it waits it could be read, but not once it works.
         return Err(Failure::new("traced", &format!("process {tracer} traces it")));
     }
-    let (reader, mut how) = find(target.pid, plan, tries)?;
-    how.mode = match plan.mode {
-        Some(Mode::Gil) if how.mode != Mode::Gil => {
+    let (reader, mut method) = find_reader(target.pid, options, tries)?;
+    method.mode = match options.mode {
+        Some(Mode::Gil) if method.mode != Mode::Gil => {
             let message = format!(
                 "it is not known which thread of a Python {} holds the GIL: use mode blocking",
-                how.python
+                method.python
             );
             return Err(Failure::new("other", &message));
         }
-        asked => asked.unwrap_or(how.mode),
+        requested => requested.unwrap_or(method.mode),
     };
-    let named = plan.names || plan.timed_names;
-    let names = named.then(|| Names::of(target.pid, plan.names)).transpose();
+    let named = options.names || options.timed_names;
+    let names = named.then(|| ThreadNames::new(target.pid, options.names)).transpose();
     let names = names.map_err(|error| Failure::new("other", &error))?;
-    let ticker = Ticker::new(Arc::clone(target), how.mode, reader, plan.limits, names)?;
-    Ok((ticker, how))
+    let sampler = ProcessSampler::new(Arc::clone(target), method.mode, reader, options.limits, names)?;
+    Ok((sampler, method))
 }
 
 /// A reader for the process, and the best way to sample with it.
-fn find(pid: i32, plan: &Plan, tries: u32) -> Result<(Box<dyn StackReader>, How), Failure> {
-    if plan.reader != Some(By::PySpy) {
-        match Own::attach(pid, plan.max_depth) {
-            Ok(own) => {
-                let how = How { mode: Mode::Gil, reader: By::Own, python: own.python() };
-                return Ok((Box::new(own), how));
+fn find_reader(
+    pid: i32,
+    options: &SamplingOptions,
+    tries: u32,
+) -> Result<(Box<dyn StackReader>, SamplingMethod), Failure> {
+    if options.reader != Some(ReaderKind::PySpy) {
+        match CpythonReader::attach(pid, options.max_depth) {
+            Ok(reader) => {
+                let method =
+                    SamplingMethod { mode: Mode::Gil, reader: ReaderKind::Cpython, python: reader.python() };
+                return Ok((Box::new(reader), method));
             }
-            Err(failure) if plan.reader == Some(By::Own) => return Err(failure),
+            Err(failure) if options.reader == Some(ReaderKind::Cpython) => return Err(failure),
             // It may be starting.
-            Err(failure) if failure.kind == "read" && tries < TRIES_OF_OWN => return Err(failure),
+            Err(failure) if failure.kind == "read" && tries < CPYTHON_READER_TRIES => return Err(failure),
             Err(_) => {}
         }
     }
-    let moving = plan.mode == Some(Mode::Nonblocking);
-    let reader = CrateReader::attach(pid, plan.max_depth, moving)?;
-    let mode = if reader.knows_holder() { Mode::Gil } else { Mode::Blocking };
-    let how = How { mode, reader: By::PySpy, python: reader.python() };
-    Ok((Box::new(reader), how))
+    let running = options.mode == Some(Mode::Nonblocking);
+    let reader = PySpyReader::attach(pid, options.max_depth, running)?;
+    let mode = if reader.can_read_gil_holder() { Mode::Gil } else { Mode::Blocking };
+    let method = SamplingMethod { mode, reader: ReaderKind::PySpy, python: reader.python() };
+    Ok((Box::new(reader), method))
 }
 
-fn gone(pid: i32) -> AttachError {
+fn no_such_process(pid: i32) -> AttachError {
     AttachError::Gone(format!("there is no process {pid}"))
 }
 
-fn refused(target: &Target, failure: &Failure) -> AttachError {
+fn attach_error(target: &Target, failure: &Failure) -> AttachError {
     let (pid, why) = (target.pid, &failure.message);
     match target.presence() {
-        Presence::Exited => gone(pid),
+        Presence::Exited => no_such_process(pid),
         _ if failure.kind == "traced" => AttachError::Denied(match other_tracer(pid) {
             Some(tracer) => format!("process {pid} is already traced by process {tracer}"),
             None => format!("process {pid}: {why}"),
@@ -136,5 +147,5 @@ fn refused(target: &Target, failure: &Failure) -> AttachError {
 
 /// Whoever traces a thread of the process.
 fn other_tracer(pid: i32) -> Option<i32> {
-    threads::list(pid).ok()?.into_iter().find_map(tracer)
+    threads::list_tids(pid).ok()?.into_iter().find_map(tracer_of)
 }

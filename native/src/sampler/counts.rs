@@ -1,4 +1,4 @@
-//! How often each stack of each thread was seen in each state.
+//! Sample counts by thread, stack and state.
 
 use crate::stacks::stack_interner::StackId;
 use std::collections::HashMap;
@@ -32,18 +32,18 @@ impl State {
 
 /// Whose samples are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Who {
+pub enum ThreadLabel {
     Main,
     Other,
     Named(Arc<str>),
 }
 
-impl Who {
-    pub fn text(&self) -> &str {
+impl ThreadLabel {
+    pub fn as_str(&self) -> &str {
         match self {
-            Who::Main => "main",
-            Who::Other => "other",
-            Who::Named(name) => name,
+            ThreadLabel::Main => "main",
+            ThreadLabel::Other => "other",
+            ThreadLabel::Named(name) => name,
         }
     }
 }
@@ -51,7 +51,7 @@ impl Who {
 /// One thread at one tick.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    pub who: Who,
+    pub label: ThreadLabel,
     /// What the program calls the thread, where that is asked for and known.
     pub name: Option<Arc<str>>,
     pub stack: StackId,
@@ -60,12 +60,12 @@ pub struct Sample {
 }
 
 /// Samples in (idle, running, gil).
-pub type States = [u64; 3];
+pub type StateCounts = [u64; 3];
 
 /// Samples by thread, stack and state.
 #[derive(Debug)]
 pub struct Counts {
-    rows: HashMap<(Who, StackId), States>,
+    rows: HashMap<(ThreadLabel, StackId), StateCounts>,
     max_rows: usize,
     total: u64,
     /// Samples counted under `(other)`.
@@ -80,7 +80,7 @@ impl Counts {
     /// Counts one sample. A new stack beyond the limit is counted under `(other)`.
     pub fn add(&mut self, sample: &Sample) {
         self.total += 1;
-        let mut key = (sample.who.clone(), sample.stack);
+        let mut key = (sample.label.clone(), sample.stack);
         if !self.rows.contains_key(&key) && self.rows.len() >= self.max_rows {
             key.1 = StackId::OTHER;
         }
@@ -93,12 +93,12 @@ impl Counts {
         self.total
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = (&Who, StackId, States)> + '_ {
-        self.rows.iter().map(|((who, stack), states)| (who, *stack, *states))
+    pub fn rows(&self) -> impl Iterator<Item = (&ThreadLabel, StackId, StateCounts)> + '_ {
+        self.rows.iter().map(|((label, stack), states)| (label, *stack, *states))
     }
 
     /// Gives what was counted and begins anew.
-    pub fn swap(&mut self) -> Counts {
+    pub fn take(&mut self) -> Counts {
         std::mem::replace(self, Counts::new(self.max_rows))
     }
 }
@@ -107,21 +107,21 @@ impl Counts {
 mod tests {
     use super::*;
     use crate::stacks::frame_text::Call;
-    use crate::stacks::stack_interner::Book;
+    use crate::stacks::stack_interner::StackInterner;
 
     fn stacks<const N: usize>(names: [&str; N]) -> [StackId; N] {
-        let mut book = Book::new(100);
+        let mut interner = StackInterner::new(100);
         names.map(|function| {
-            let frame = book.frame(&Call { function, file: "", line: 0 });
-            book.stack(&[frame], 10).0
+            let frame = interner.intern_frame(&Call { function, file: "", line: 0 });
+            interner.intern_stack(&[frame], 10).0
         })
     }
 
-    fn sample(who: Who, stack: StackId, state: State) -> Sample {
-        Sample { who, name: None, stack, state, truncated: false }
+    fn sample(label: ThreadLabel, stack: StackId, state: State) -> Sample {
+        Sample { label, name: None, stack, state, truncated: false }
     }
 
-    fn sorted(counts: &Counts) -> Vec<(&Who, StackId, States)> {
+    fn sorted(counts: &Counts) -> Vec<(&ThreadLabel, StackId, StateCounts)> {
         let mut rows: Vec<_> = counts.rows().collect();
         rows.sort_unstable();
         rows
@@ -140,15 +140,15 @@ mod tests {
     fn samples_of_one_stack_are_counted_by_thread_and_state() {
         let [a, b] = stacks(["a", "b"]);
         let mut counts = Counts::new(10);
-        counts.add(&sample(Who::Main, b, State::Gil));
-        counts.add(&sample(Who::Main, a, State::Idle));
-        counts.add(&sample(Who::Main, b, State::Gil));
-        counts.add(&sample(Who::Other, b, State::Running));
-        counts.add(&sample(Who::Main, b, State::Running));
+        counts.add(&sample(ThreadLabel::Main, b, State::Gil));
+        counts.add(&sample(ThreadLabel::Main, a, State::Idle));
+        counts.add(&sample(ThreadLabel::Main, b, State::Gil));
+        counts.add(&sample(ThreadLabel::Other, b, State::Running));
+        counts.add(&sample(ThreadLabel::Main, b, State::Running));
         assert_eq!((counts.total(), counts.other), (5, 0));
-        let (main, other) = (&Who::Main, &Who::Other);
+        let (main, other) = (&ThreadLabel::Main, &ThreadLabel::Other);
         assert_eq!(sorted(&counts), [(main, a, [1, 0, 0]), (main, b, [0, 1, 2]), (other, b, [0, 1, 0])]);
-        assert_eq!(counts.swap().total(), 5);
+        assert_eq!(counts.take().total(), 5);
         assert_eq!((counts.total(), counts.rows().count()), (0, 0));
     }
 
@@ -157,10 +157,10 @@ mod tests {
         let [a, b, c, d] = stacks(["a", "b", "c", "d"]);
         let mut counts = Counts::new(2);
         for stack in [a, b, c, d, a] {
-            counts.add(&sample(Who::Main, stack, State::Idle));
+            counts.add(&sample(ThreadLabel::Main, stack, State::Idle));
         }
         assert_eq!((counts.total(), counts.other), (5, 2));
-        let main = &Who::Main;
+        let main = &ThreadLabel::Main;
         assert_eq!(
             sorted(&counts),
             [(main, StackId::OTHER, [2, 0, 0]), (main, a, [2, 0, 0]), (main, b, [1, 0, 0])]

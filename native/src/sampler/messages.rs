@@ -1,28 +1,28 @@
-//! What callers and the sampling thread tell each other.
+//! The messages to the sampling thread, and the types of a request to sample a process.
 
 use crate::linux::os::monotonic_ns;
-use crate::ptrace::ptrace_stop::Limits;
-use crate::sampler::sample_once::{Mode, Ticker};
-use crate::sampler::shared_session::Watch;
+use crate::ptrace::ptrace_stop::StopLimits;
+use crate::sampler::sample_once::{Mode, ProcessSampler};
+use crate::sampler::shared_session::SharedSession;
 use crate::stacks::stack_reader::Failure;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{mpsc, Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How a process shall be sampled.
+/// How to sample a process.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SamplingOptions {
     /// None: paused.
     pub period_ns: Option<u64>,
-    /// None: without harm and true, as far as this Python lets itself be sampled so.
+    /// None: the best mode that this Python supports.
     pub mode: Option<Mode>,
-    /// None: the own one, as far as it knows this Python.
-    pub reader: Option<By>,
+    /// None: the CPython reader if it supports this Python, else the py-spy reader.
+    pub reader: Option<ReaderKind>,
     /// Frames per stack, at least 1.
     pub max_depth: usize,
     /// Stacks told apart in one batch, at least 1.
     pub max_stacks: usize,
-    pub limits: Limits,
+    pub limits: StopLimits,
     /// Whether threads are told apart by their names in what is counted, and in what is kept one by one.
     pub names: bool,
     pub timed_names: bool,
@@ -30,10 +30,10 @@ pub struct Plan {
     pub timed: usize,
 }
 
-/// What reads the stacks.
+/// Which reader reads the stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    Own,
+pub enum ReaderKind {
+    Cpython,
     PySpy,
 }
 
@@ -49,68 +49,71 @@ pub enum AttachError {
     Engine(String),
 }
 
-/// Where messages for the thread lie.
+/// The mailbox of the sampling thread.
 #[derive(Debug, Default)]
-pub struct Desk {
-    inbox: Mutex<Vec<Message>>,
-    rang: Condvar,
+pub struct Mailbox {
+    messages: Mutex<Vec<Message>>,
+    arrived: Condvar,
     /// CPU time of the thread so far.
     pub cpu_ns: AtomicU64,
     /// The thread has ended.
-    over: AtomicBool,
+    closed: AtomicBool,
 }
 
 #[derive(Debug)]
 pub enum Message {
-    Watch(Box<Newcomer>),
-    Period(u64, Option<u64>, mpsc::SyncSender<()>),
+    Start(Box<NewSession>),
+    SetPeriod(u64, Option<u64>, mpsc::SyncSender<()>),
     Stop(u64),
     Close,
 }
 
 /// A process to be sampled from now on.
-pub struct Newcomer {
+pub struct NewSession {
     pub id: u64,
-    pub ticker: Ticker,
-    pub plan: Plan,
+    pub sampler: ProcessSampler,
+    pub options: SamplingOptions,
     pub attach_cpu_ns: u64,
-    /// Told how a first reading went, which is not counted.
-    pub tell: mpsc::SyncSender<Result<Arc<Watch>, Failure>>,
+    /// Gets the result of a first reading, which is not counted.
+    pub reply: mpsc::SyncSender<Result<Arc<SharedSession>, Failure>>,
 }
 
-impl Desk {
+impl Mailbox {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn send(&self, message: Message) {
-        let mut inbox = self.lock();
-        if !self.over.load(Ordering::Acquire) {
-            inbox.push(message);
-            self.rang.notify_one();
+        let mut messages = self.lock();
+        if !self.closed.load(Ordering::Acquire) {
+            messages.push(message);
+            self.arrived.notify_one();
         }
     }
 
     /// The thread has ended: nobody reads messages any more. Those who sent one learn it from this.
     pub fn close(&self) {
-        self.over.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Release);
         self.lock().clear();
     }
 
     /// Waits until there are messages or a moment on the monotonic clock has come.
     pub fn wait_until(&self, deadline_ns: u64) -> Vec<Message> {
         let pause = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
-        let mut inbox = self.lock();
-        if inbox.is_empty() && !pause.is_zero() {
-            let waited = self.rang.wait_timeout_while(inbox, pause, |inbox| inbox.is_empty());
-            inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut messages = self.lock();
+        if messages.is_empty() && !pause.is_zero() {
+            let waited = self.arrived.wait_timeout_while(messages, pause, |messages| messages.is_empty());
+            messages = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        std::mem::take(&mut inbox)
+        std::mem::take(&mut messages)
     }
 }
 
-impl std::fmt::Debug for Newcomer {
+impl std::fmt::Debug for NewSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Newcomer").field("id", &self.id).field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("NewSession")
+            .field("id", &self.id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -1,18 +1,18 @@
-//! One look at one process: who ran, what everybody's stack is, how it counts.
+//! One sample of one process: which threads ran, their stacks and their states.
 
-use crate::cpython::thread_names::Names;
+use crate::cpython::thread_names::ThreadNames;
 use crate::linux::cpu_affinity;
-use crate::linux::target::{cpu_of, Presence, Target};
+use crate::linux::target::{last_cpu, Presence, Target};
 use crate::linux::threads::Threads;
-use crate::ptrace::gil_stop::{Reading, Stillness};
-use crate::ptrace::ptrace_stop::{Limits, Stopper, Stops};
-use crate::sampler::counts::{Sample, State, Who};
-use crate::stacks::stack_interner::{Book, StackId};
+use crate::ptrace::gil_stop::{ConsistentReader, StopScope};
+use crate::ptrace::ptrace_stop::{StopLimits, StopStats, Stopper};
+use crate::sampler::counts::{Sample, State, ThreadLabel};
+use crate::stacks::stack_interner::{StackId, StackInterner};
 use crate::stacks::stack_reader::{Failure, StackReader, ThreadStack};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What stands still while it is read.
+/// What is stopped while a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The thread that holds the GIL, which keeps all stacks as they are. They are true.
@@ -23,59 +23,68 @@ pub enum Mode {
     Nonblocking,
 }
 
-/// A moving target is found entering a call now and then.
-const TRIES_MOVING: usize = 3;
+/// How often a running target that is entering a call is read again.
+const UNSTOPPED_TRIES: usize = 3;
 
 /// Samples one process. To be used from a single OS thread, as ptrace demands.
-pub struct Ticker {
+pub struct ProcessSampler {
     pub target: Arc<Target>,
     mode: Mode,
     reader: Box<dyn StackReader>,
     threads: Threads,
     stopper: Stopper,
-    last: Last,
+    last: LastSample,
     /// Where the names of threads are asked for.
-    names: Option<Names>,
-    /// The CPU on which the process was last found at work: who waits for the next tick there need not stop it.
+    names: Option<ThreadNames>,
+    /// The CPU on which the process was last found at work: a sampler that waits for the next tick there need not stop it.
     pub cpu: Option<usize>,
 }
 
-/// What the last tick that succeeded saw.
+/// The samples of the last successful tick.
 #[derive(Debug, Default)]
-struct Last {
+struct LastSample {
     samples: Vec<Sample>,
     /// The pthread_t of each sample's thread.
     threads: Vec<u64>,
-    /// The book's generation.
+    /// The generation of the interner.
     generation: u64,
     /// No tick has failed since.
-    whole: bool,
+    complete: bool,
 }
 
-impl Ticker {
+impl ProcessSampler {
     /// # Errors
     /// If there is no such process.
     pub fn new(
         target: Arc<Target>,
         mode: Mode,
         reader: Box<dyn StackReader>,
-        limits: Limits,
-        names: Option<Names>,
-    ) -> Result<Ticker, Failure> {
-        let threads = Threads::of(target.pid).map_err(|error| Failure::new("leaving", &error))?;
-        let stopper = Stopper::within(target.pid, limits);
-        Ok(Ticker { target, mode, reader, threads, stopper, last: Last::default(), names, cpu: None })
+        limits: StopLimits,
+        names: Option<ThreadNames>,
+    ) -> Result<ProcessSampler, Failure> {
+        let threads = Threads::new(target.pid).map_err(|error| Failure::new("leaving", &error))?;
+        let stopper = Stopper::with_limits(target.pid, limits);
+        Ok(ProcessSampler {
+            target,
+            mode,
+            reader,
+            threads,
+            stopper,
+            last: LastSample::default(),
+            names,
+            cpu: None,
+        })
     }
 
     /// Looks at each Python thread.
     ///
     /// # Errors
     /// If there is nothing to be counted; the kind says under which word it is.
-    pub fn tick(&mut self, book: &mut Book) -> Result<(), Failure> {
-        self.look(book)?;
-        match self.threads.stopped() {
+    pub fn sample_once(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
+        self.observe(interner)?;
+        match self.threads.is_stopped() {
             true => Err(Failure::new("stopped", &"it stands in state T")),
-            false => self.read_all(book),
+            false => self.read_all(interner),
         }
     }
 
@@ -83,57 +92,57 @@ impl Ticker {
     ///
     /// # Errors
     /// If not.
-    pub fn prove(&mut self, book: &mut Book) -> Result<(), Failure> {
-        self.look(book)?;
-        self.read_all(book)
+    pub fn check_readable(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
+        self.observe(interner)?;
+        self.read_all(interner)
     }
 
-    fn look(&mut self, book: &Book) -> Result<(), Failure> {
-        if self.last.generation != book.generation() {
-            self.last = Last { generation: book.generation(), ..Last::default() };
-            self.threads.forget_all();
+    fn observe(&mut self, interner: &StackInterner) -> Result<(), Failure> {
+        if self.last.generation != interner.generation() {
+            self.last = LastSample { generation: interner.generation(), ..LastSample::default() };
+            self.threads.invalidate_all();
         }
-        let anew = self.threads.look().map_err(|error| Failure::new("leaving", &error))?;
+        let relisted = self.threads.observe().map_err(|error| Failure::new("leaving", &error))?;
         // They may be those of another process by now.
-        if anew && matches!(self.target.presence(), Presence::Exited | Presence::Replaced) {
+        if relisted && matches!(self.target.presence(), Presence::Exited | Presence::Replaced) {
             return Err(Failure::new("leaving", &"it is another program"));
         }
         Ok(())
     }
 
-    fn read_all(&mut self, book: &mut Book) -> Result<(), Failure> {
-        if self.last.whole && self.threads.none_ran() {
+    fn read_all(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
+        if self.last.complete && self.threads.none_ran() {
             return Ok(());
         }
-        self.last.whole = false;
+        self.last.complete = false;
         let stacks = match self.mode {
-            Mode::Gil => self.read(Stillness::OfTheGil, book),
-            Mode::Blocking => self.read(Stillness::OfAll, book),
-            Mode::Nonblocking => self.read_moving(book),
+            Mode::Gil => self.read(StopScope::GilHolder, interner),
+            Mode::Blocking => self.read(StopScope::AllThreads, interner),
+            Mode::Nonblocking => self.read_unstopped(interner),
         }?;
-        let stacks = self.one_a_thread(stacks, book);
-        self.remember(stacks, book);
+        let stacks = self.merge_interpreters(stacks, interner);
+        self.store(stacks, interner);
         Ok(())
     }
 
     /// A thread that runs code in an interpreter is still in whichever called that, the older one: it has one
     /// stack, from the root in the older to the leaf in the newer.
-    fn one_a_thread(&self, stacks: Vec<ThreadStack>, book: &mut Book) -> Vec<ThreadStack> {
+    fn merge_interpreters(&self, stacks: Vec<ThreadStack>, interner: &mut StackInterner) -> Vec<ThreadStack> {
         let interpreter = |thread: &ThreadStack| thread.interpreter;
         if stacks.first().map(interpreter) == stacks.last().map(interpreter) {
             return stacks;
         }
         let mut found: Vec<ThreadStack> = Vec::with_capacity(stacks.len());
-        let mut places = HashMap::new();
+        let mut index_by_tid = HashMap::new();
         for inner in stacks {
-            let named = self.reader.names_threads(inner.interpreter);
-            let tid = self.threads.find(inner.native_id, inner.thread_id).filter(|_| named);
-            let place = tid.map_or(found.len(), |tid| *places.entry(tid).or_insert(found.len()));
-            let Some(outer) = found.get_mut(place) else {
+            let named = self.reader.has_native_ids(inner.interpreter);
+            let tid = self.threads.resolve(inner.native_id, inner.thread_id).filter(|_| named);
+            let index = tid.map_or(found.len(), |tid| *index_by_tid.entry(tid).or_insert(found.len()));
+            let Some(outer) = found.get_mut(index) else {
                 found.push(inner);
                 continue;
             };
-            let (stack, cut) = book.joined(outer.stack, inner.stack, self.reader.max_depth());
+            let (stack, cut) = interner.join(outer.stack, inner.stack, self.reader.max_depth());
             outer.stack = stack;
             outer.truncated |= inner.truncated || cut;
             outer.owns_gil |= inner.owns_gil;
@@ -143,62 +152,64 @@ impl Ticker {
         found
     }
 
-    /// What the last tick that succeeded saw.
+    /// The samples of the last successful tick.
     pub fn samples(&self) -> &[Sample] {
         &self.last.samples
     }
 
     /// How the target stood still since this was asked last; to be asked at the end of a tick. A thread that wants the
     /// CPU that the tick had has stood still since it was looked at.
-    pub fn take_stops(&mut self) -> Stops {
+    pub fn take_stops(&mut self) -> StopStats {
         let stops = std::mem::take(&mut self.stopper.stops);
-        if let Some(tid) = self.stopper.last_held.take() {
-            self.cpu = cpu_of(self.target.pid, tid);
+        if let Some(tid) = self.stopper.last_stopped_tid.take() {
+            self.cpu = last_cpu(self.target.pid, tid);
         }
         // A process that stands anyway is not looked at.
-        let looked = self.threads.looked.take();
+        let observed_at = self.threads.observed_at.take();
         if stops.stops > 0 || self.mode == Mode::Nonblocking {
             return stops;
         }
-        let (Some(looked), Some(tid)) = (looked, self.threads.pushed_aside()) else { return stops };
-        let here = cpu_affinity::cpu();
+        let (Some(observed_at), Some(tid)) = (observed_at, self.threads.preempted_thread()) else {
+            return stops;
+        };
+        let here = cpu_affinity::current_cpu();
         if self.cpu != here {
-            self.cpu = cpu_of(self.target.pid, tid);
+            self.cpu = last_cpu(self.target.pid, tid);
         }
         if self.cpu != here {
             return stops;
         }
-        let stopped_ns = looked.elapsed().as_nanos() as u64;
-        Stops { stops: 1, stopped_ns, longest_ns: stopped_ns }
+        let stopped_ns = observed_at.elapsed().as_nanos() as u64;
+        StopStats { stops: 1, stopped_ns, longest_ns: stopped_ns }
     }
 
-    /// Whether threads that missed a stop still have to be let go.
-    pub fn is_unsettled(&self) -> bool {
-        self.stopper.is_unsettled()
+    /// Whether threads that missed a stop still have to be detached.
+    pub fn has_pending_stops(&self) -> bool {
+        self.stopper.has_pending_stops()
     }
 
-    /// Lets go of such threads as soon as they stop.
-    pub fn settle(&mut self) {
-        self.stopper.settle();
+    /// Detaches such threads once they have stopped.
+    pub fn release_pending(&mut self) {
+        self.stopper.release_pending();
     }
 
-    /// The rest: threads that still have to be let go.
+    /// The stopper, with threads that still have to be detached.
     pub fn into_stopper(self) -> Stopper {
         self.stopper
     }
 
-    fn read(&mut self, stillness: Stillness, book: &mut Book) -> Result<Vec<ThreadStack>, Failure> {
+    fn read(&mut self, scope: StopScope, interner: &mut StackInterner) -> Result<Vec<ThreadStack>, Failure> {
         let (reader, threads) = (&mut *self.reader, &mut self.threads);
-        Reading { reader, threads, book }.read(stillness, &mut self.stopper)
+        ConsistentReader { reader, threads, interner }.read(scope, &mut self.stopper)
     }
 
-    fn read_moving(&mut self, book: &mut Book) -> Result<Vec<ThreadStack>, Failure> {
+    fn read_unstopped(&mut self, interner: &mut StackInterner) -> Result<Vec<ThreadStack>, Failure> {
         let mut stacks = Vec::new();
         for interpreter in self.reader.interpreters()? {
-            let mut read = || self.reader.read(interpreter, &mut |_| true, book);
+            let mut read = || self.reader.read(interpreter, &mut |_| true, interner);
             let mut found = read();
-            for _ in 0..TRIES_MOVING {
-                if found.as_ref().is_err_and(|failure| failure.again) {
+            for _ in 0..UNSTOPPED_TRIES {
+                if found.as_ref().is_err_and(|failure| failure.retry) {
                     found = read();
                 }
             }
@@ -207,33 +218,37 @@ impl Ticker {
         Ok(stacks)
     }
 
-    fn remember(&mut self, stacks: Vec<ThreadStack>, book: &mut Book) {
+    fn store(&mut self, stacks: Vec<ThreadStack>, interner: &mut StackInterner) {
         let threads: Vec<u64> = stacks.iter().map(|thread| thread.thread_id).collect();
-        self.names.iter_mut().for_each(|names| names.learn(&threads));
+        self.names.iter_mut().for_each(|names| names.update(&threads));
         let generation = self.last.generation;
-        let samples = stacks.into_iter().map(|thread| self.sample(thread, book)).collect();
-        self.last = Last { samples, threads, generation, whole: true };
+        let samples = stacks.into_iter().map(|thread| self.sample(thread, interner)).collect();
+        self.last = LastSample { samples, threads, generation, complete: true };
     }
 
-    fn sample(&self, thread: ThreadStack, book: &mut Book) -> Sample {
-        let tid = self.threads.find(thread.native_id, thread.thread_id);
+    fn sample(&self, thread: ThreadStack, interner: &mut StackInterner) -> Sample {
+        let tid = self.threads.resolve(thread.native_id, thread.thread_id);
         let name = self.names.as_ref().and_then(|names| names.get(thread.thread_id));
-        let counted = self.names.as_ref().is_some_and(|names| names.counted);
-        let who = match name.clone().filter(|_| counted) {
-            Some(name) => Who::Named(name),
-            _ if tid == Some(self.target.pid) => Who::Main,
-            _ => Who::Other,
+        let counted = self.names.as_ref().is_some_and(|names| names.used_for_counts);
+        let label = match name.clone().filter(|_| counted) {
+            Some(name) => ThreadLabel::Named(name),
+            _ if tid == Some(self.target.pid) => ThreadLabel::Main,
+            _ => ThreadLabel::Other,
         };
         let busy = tid.and_then(|tid| self.threads.busy(tid));
         let state = State::decide(thread.owns_gil, busy, thread.active);
-        let stack = if thread.failed { book.unread(self.last.stack(thread.thread_id)) } else { thread.stack };
-        Sample { who, name, stack, state, truncated: thread.truncated && !thread.failed }
+        let stack = if thread.failed {
+            interner.unread_stack(self.last.stack(thread.thread_id))
+        } else {
+            thread.stack
+        };
+        Sample { label, name, stack, state, truncated: thread.truncated && !thread.failed }
     }
 }
 
-impl Last {
+impl LastSample {
     fn stack(&self, thread_id: u64) -> Option<StackId> {
-        let at = self.threads.iter().position(|&known| known == thread_id)?;
+        let at = self.threads.iter().position(|&id| id == thread_id)?;
         Some(self.samples.get(at)?.stack)
     }
 }

@@ -1,21 +1,21 @@
-//! The last samples one by one, each with its time.
+//! A ring of the latest samples, each with its time.
 
-use crate::sampler::counts::{Sample, State, Who};
-use crate::stacks::stack_interner::{Book, StackId};
+use crate::sampler::counts::{Sample, State, ThreadLabel};
+use crate::stacks::stack_interner::{StackId, StackInterner};
 use std::collections::{HashMap, VecDeque};
 
-/// A bounded row of samples: a new one beyond the bound takes the place of the oldest.
+/// A bounded ring of samples: beyond the bound a new sample replaces the oldest.
 #[derive(Debug)]
-pub struct Ring {
-    samples: VecDeque<Timed>,
+pub struct SampleRing {
+    samples: VecDeque<TimedSample>,
     max_samples: usize,
     dropped: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Timed {
+struct TimedSample {
     monotonic_ns: u64,
-    who: Who,
+    label: ThreadLabel,
     stack: StackId,
     state: State,
 }
@@ -35,22 +35,22 @@ pub struct Timeline {
     pub dropped: u64,
 }
 
-impl Ring {
-    pub fn new(max_samples: usize) -> Ring {
-        Ring { samples: VecDeque::new(), max_samples, dropped: 0 }
+impl SampleRing {
+    pub fn new(max_samples: usize) -> SampleRing {
+        SampleRing { samples: VecDeque::new(), max_samples, dropped: 0 }
     }
 
     pub fn add(&mut self, monotonic_ns: u64, samples: &[Sample]) {
         if self.max_samples == 0 {
             return;
         }
-        for Sample { who, name, stack, state, .. } in samples {
+        for Sample { label, name, stack, state, .. } in samples {
             if self.samples.len() == self.max_samples {
                 self.samples.pop_front();
                 self.dropped += 1;
             }
-            let who = name.clone().map_or_else(|| who.clone(), Who::Named);
-            self.samples.push_back(Timed { monotonic_ns, who, stack: *stack, state: *state });
+            let label = name.clone().map_or_else(|| label.clone(), ThreadLabel::Named);
+            self.samples.push_back(TimedSample { monotonic_ns, label, stack: *stack, state: *state });
         }
     }
 
@@ -59,26 +59,32 @@ impl Ring {
         self.samples.iter().map(|sample| sample.stack)
     }
 
-    /// The samples since a moment on the monotonic clock, which is `unix_ahead_ns` behind Unix time, without
+    /// The samples since a time on the monotonic clock, which is `unix_offset_ns` behind Unix time, without
     /// the first `after` that were ever added.
-    pub fn since(&self, monotonic_ns: u64, after: u64, unix_ahead_ns: u64, book: &Book) -> Timeline {
+    pub fn since(
+        &self,
+        monotonic_ns: u64,
+        after: u64,
+        unix_offset_ns: u64,
+        interner: &StackInterner,
+    ) -> Timeline {
         let by_time = self.samples.partition_point(|sample| sample.monotonic_ns < monotonic_ns);
         let first = by_time.max(after.saturating_sub(self.dropped).min(self.samples.len() as u64) as usize);
         let mut timeline = Timeline { dropped: self.dropped, ..Timeline::default() };
         let Some(start_ns) = self.samples.get(first).map(|sample| sample.monotonic_ns) else {
             return timeline;
         };
-        timeline.start_ns = start_ns + unix_ahead_ns;
+        timeline.start_ns = start_ns + unix_offset_ns;
         timeline.monotonic_ns = start_ns;
         let (mut threads, mut stacks) = (HashMap::new(), HashMap::new());
-        let page = book.page();
+        let texts = interner.frame_texts();
         for sample in self.samples.range(first..) {
-            let thread = *threads.entry(&sample.who).or_insert_with(|| {
-                timeline.threads.push(sample.who.text().to_owned());
+            let thread = *threads.entry(&sample.label).or_insert_with(|| {
+                timeline.threads.push(sample.label.as_str().to_owned());
                 timeline.threads.len() - 1
             });
             let stack = *stacks.entry(sample.stack).or_insert_with(|| {
-                timeline.stacks.push(page.folded(&book.frames_of(sample.stack).unwrap_or_default()));
+                timeline.stacks.push(texts.folded(&interner.frames_of(sample.stack).unwrap_or_default()));
                 timeline.stacks.len() - 1
             });
             timeline.samples.push((sample.monotonic_ns - start_ns, thread, stack, sample.state as u8));
@@ -94,35 +100,38 @@ mod tests {
 
     #[test]
     fn the_newest_samples_are_kept_with_their_times() {
-        let mut book = Book::new(10);
+        let mut interner = StackInterner::new(10);
         let mut stack = |function| {
-            let frame = book.frame(&Call { function, file: "", line: 0 });
-            book.stack(&[frame], 10).0
+            let frame = interner.intern_frame(&Call { function, file: "", line: 0 });
+            interner.intern_stack(&[frame], 10).0
         };
-        let sample = |who, stack, state| Sample { who, name: None, stack, state, truncated: false };
+        let sample = |label, stack, state| Sample { label, name: None, stack, state, truncated: false };
         let (a, b) = (stack("a"), stack("b"));
-        let mut ring = Ring::new(3);
-        ring.add(100, &[sample(Who::Main, a, State::Idle)]);
-        ring.add(200, &[sample(Who::Main, b, State::Gil), sample(Who::Other, a, State::Idle)]);
-        ring.add(300, &[sample(Who::Main, b, State::Running)]);
-        let all = ring.since(0, 0, 5000, &book);
+        let mut ring = SampleRing::new(3);
+        ring.add(100, &[sample(ThreadLabel::Main, a, State::Idle)]);
+        ring.add(
+            200,
+            &[sample(ThreadLabel::Main, b, State::Gil), sample(ThreadLabel::Other, a, State::Idle)],
+        );
+        ring.add(300, &[sample(ThreadLabel::Main, b, State::Running)]);
+        let all = ring.since(0, 0, 5000, &interner);
         assert_eq!((all.start_ns, all.monotonic_ns, all.dropped), (5200, 200, 1));
         assert_eq!(
             (all.threads, all.stacks),
             (vec!["main".into(), "other".into()], vec!["b".into(), "a".into()])
         );
         assert_eq!(all.samples, [(0, 0, 0, 2), (0, 1, 1, 0), (100, 0, 0, 1)]);
-        assert_eq!(ring.since(300, 0, 0, &book).samples, [(0, 0, 0, 1)]);
-        assert_eq!(ring.since(301, 0, 0, &book), Timeline { dropped: 1, ..Timeline::default() });
+        assert_eq!(ring.since(300, 0, 0, &interner).samples, [(0, 0, 0, 1)]);
+        assert_eq!(ring.since(301, 0, 0, &interner), Timeline { dropped: 1, ..Timeline::default() });
         assert_eq!(ring.stacks().collect::<Vec<_>>(), [b, a, b]);
     }
 
     #[test]
     fn what_was_told_before_is_left_out_by_its_number() {
-        let book = Book::new(10);
-        let mut ring = Ring::new(3);
+        let interner = StackInterner::new(10);
+        let mut ring = SampleRing::new(3);
         let sample = |name: Option<&str>| Sample {
-            who: Who::Main,
+            label: ThreadLabel::Main,
             name: name.map(Into::into),
             stack: StackId::OTHER,
             state: State::Idle,
@@ -131,19 +140,19 @@ mod tests {
         for at in [100, 200, 300, 400] {
             ring.add(at, &[sample(None)]);
         }
-        let times = |after| ring.since(0, after, 0, &book).samples.len();
+        let times = |after| ring.since(0, after, 0, &interner).samples.len();
         assert_eq!([0, 1, 2, 3, 4, 5, u64::MAX].map(times), [3, 3, 2, 1, 0, 0, 0]);
         ring.add(500, &[sample(Some("MainThread"))]);
-        assert_eq!(ring.since(0, 4, 0, &book).threads, ["MainThread"]);
+        assert_eq!(ring.since(0, 4, 0, &interner).threads, ["MainThread"]);
     }
 
     #[test]
     fn a_ring_without_room_keeps_nothing() {
-        let mut ring = Ring::new(0);
+        let mut ring = SampleRing::new(0);
         ring.add(
             1,
             &[Sample {
-                who: Who::Main,
+                label: ThreadLabel::Main,
                 name: None,
                 stack: StackId::OTHER,
                 state: State::Idle,

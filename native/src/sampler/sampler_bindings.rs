@@ -1,8 +1,8 @@
-//! The Python face of the sampler.
+//! The Python bindings of the sampler.
 
-use crate::ptrace::ptrace_stop::Limits;
-use crate::sampler::attach::{attach, Attached};
-use crate::sampler::messages::{AttachError, By, Plan};
+use crate::ptrace::ptrace_stop::StopLimits;
+use crate::sampler::attach::{attach, SessionHandle};
+use crate::sampler::messages::{AttachError, ReaderKind, SamplingOptions};
 use crate::sampler::sample_once::Mode;
 use crate::sampler::{batch, engine};
 use pyo3::exceptions::{PyPermissionError, PyProcessLookupError, PyRuntimeError, PyValueError};
@@ -23,7 +23,7 @@ pub struct Engine {
 #[pyclass(frozen, module = "sidelight_native")]
 pub struct Session {
     engine: Arc<engine::Engine>,
-    attached: Attached,
+    attached: SessionHandle,
     pid: i32,
     mode: &'static str,
     reader: &'static str,
@@ -92,26 +92,26 @@ impl Engine {
         if max_depth == 0 {
             return Err(PyValueError::new_err("max_depth must be at least 1"));
         }
-        let plan = Plan {
+        let options = SamplingOptions {
             period_ns: period_ns(rate_hz)?,
             mode: parse_mode(mode)?,
             reader: parse_reader(reader)?,
             max_depth,
             max_stacks: self.max_stacks,
-            limits: Limits { hold: self.max_stop, ..Limits::default() },
+            limits: StopLimits { max_stop: self.max_stop, ..StopLimits::default() },
             names: thread_names,
             timed_names,
             timed,
         };
-        let attached = py.detach(|| attach(&self.engine, pid, &plan))?;
-        let mode = match attached.how.mode {
+        let attached = py.detach(|| attach(&self.engine, pid, &options))?;
+        let mode = match attached.method.mode {
             Mode::Gil => "gil",
             Mode::Blocking => "blocking",
             Mode::Nonblocking => "nonblocking",
         };
-        let reader = match attached.how.reader {
-            By::Own => "own",
-            By::PySpy => "py-spy",
+        let reader = match attached.method.reader {
+            ReaderKind::Cpython => "own",
+            ReaderKind::PySpy => "py-spy",
         };
         let (engine, rate_hz) = (Arc::clone(&self.engine), Mutex::new(rate_hz));
         Ok(Session { engine, attached, pid, mode, reader, rate_hz })
@@ -130,12 +130,12 @@ impl Engine {
 #[pymethods]
 impl Session {
     fn take(&self, py: Python<'_>) -> PyResult<Batch> {
-        let taken = py.detach(|| self.attached.watch.take());
+        let taken = py.detach(|| self.attached.session.take());
         self.batch(py, &taken)
     }
 
     fn stop(&self, py: Python<'_>) -> PyResult<Batch> {
-        py.detach(|| self.engine.stop(self.attached.id, &self.attached.watch));
+        py.detach(|| self.engine.stop(self.attached.id, &self.attached.session));
         self.take(py)
     }
 
@@ -153,7 +153,7 @@ impl Session {
             Some(seconds) if seconds >= 0.0 => (seconds * 1e9) as u64,
             Some(seconds) => return Err(PyValueError::new_err(format!("seconds must not be {seconds}"))),
         };
-        let timeline = py.detach(|| self.attached.watch.timeline(ns, after));
+        let timeline = py.detach(|| self.attached.session.timeline(ns, after));
         Ok(Timeline {
             start_ns: timeline.start_ns,
             monotonic_ns: timeline.monotonic_ns,
@@ -181,7 +181,7 @@ impl Session {
 
     #[getter]
     fn python(&self) -> &str {
-        &self.attached.how.python
+        &self.attached.method.python
     }
 
     #[getter]
@@ -191,15 +191,15 @@ impl Session {
 
     #[getter]
     fn ended(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| self.attached.watch.ended())
+        py.detach(|| self.attached.session.ended())
     }
 }
 
 impl Session {
     fn batch(&self, py: Python<'_>, taken: &batch::Batch) -> PyResult<Batch> {
-        let sums = &taken.sums;
+        let quality = &taken.quality;
         let errors = PyDict::new(py);
-        for (kind, times) in &sums.errors {
+        for (kind, times) in &quality.errors {
             errors.set_item(kind, times)?;
         }
         let rows = py.detach(|| taken.rows());
@@ -207,19 +207,19 @@ impl Session {
             counts: PyList::new(py, rows)?.unbind(),
             start_ns: taken.start_ns,
             duration_ns: taken.duration_ns,
-            attempts: sums.attempts,
+            attempts: quality.attempts,
             samples: taken.samples,
             other: taken.other,
             errors: errors.unbind(),
-            late_ns: sums.late_ns,
-            threads: sums.threads,
-            truncated: sums.truncated,
-            stops: sums.stops.stops,
-            stopped_ns: sums.stops.stopped_ns,
-            longest_stop_ns: sums.stops.longest_ns,
+            late_ns: quality.late_ns,
+            threads: quality.threads,
+            truncated: quality.truncated,
+            stops: quality.stops.stops,
+            stopped_ns: quality.stops.stopped_ns,
+            longest_stop_ns: quality.stops.longest_ns,
             target_cpu_ns: taken.target_cpu_ns,
             sampler_cpu_ns: taken.sampler_cpu_ns,
-            python: self.attached.how.python.clone(),
+            python: self.attached.method.python.clone(),
         })
     }
 }
@@ -269,11 +269,11 @@ fn parse_mode(mode: &str) -> PyResult<Option<Mode>> {
 }
 
 /// None: whichever fits.
-fn parse_reader(reader: &str) -> PyResult<Option<By>> {
+fn parse_reader(reader: &str) -> PyResult<Option<ReaderKind>> {
     match reader {
         "auto" => Ok(None),
-        "own" => Ok(Some(By::Own)),
-        "py-spy" => Ok(Some(By::PySpy)),
+        "own" => Ok(Some(ReaderKind::Cpython)),
+        "py-spy" => Ok(Some(ReaderKind::PySpy)),
         other => {
             let message = format!("reader must be \"auto\", \"own\" or \"py-spy\", not {other:?}");
             Err(PyValueError::new_err(message))

@@ -1,19 +1,19 @@
-//! What the sampling thread does: it serves whoever is due first.
+//! The loop of the sampling thread: it samples the process with the earliest deadline.
 //!
-//! A process that was served too late is due again at once, behind all that have waited longer: processes whose
-//! deadlines coincide share what time there is. A panic ends one session, never the others.
+//! A process that was sampled too late is due again at once, behind all that have waited longer: processes whose
+//! deadlines coincide share the thread. A panic ends one session, never the others.
 
-use crate::linux::cpu_affinity::Place;
+use crate::linux::cpu_affinity::CpuAffinity;
 use crate::linux::os::{become_sampling_thread, monotonic_ns, thread_cpu_ns};
-use crate::linux::sched_priority::Priority;
+use crate::linux::sched_priority::SchedPriority;
 use crate::linux::target::Presence;
 use crate::ptrace::ptrace_stop::Stopper;
-use crate::sampler::batch::Reading;
-use crate::sampler::messages::{Desk, Message, Newcomer};
-use crate::sampler::sample_once::Ticker;
+use crate::sampler::batch::ClockReading;
+use crate::sampler::messages::{Mailbox, Message, NewSession};
+use crate::sampler::sample_once::ProcessSampler;
 use crate::sampler::schedule::Schedule;
-use crate::sampler::shared_session::Watch;
-use crate::stacks::stack_interner::Book;
+use crate::sampler::shared_session::SharedSession;
+use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::Failure;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -21,205 +21,208 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-/// Whether it is the same process, and runs, is looked at this often; and after every tick that failed.
-const PRESENT_NS: u64 = 50_000_000;
-/// A process is looked at this often even if no tick is due: it may have exited.
-const LOOK_NS: u64 = 1_000_000_000;
-/// Threads that stopped too late are looked for this often: they stand still until they are let go.
-const SETTLE_NS: u64 = 1_000_000;
+/// How often the presence of a process is checked; also after every failed tick.
+const PRESENCE_CHECK_NS: u64 = 50_000_000;
+/// How often a process without a due tick is checked: it may have exited.
+const EXIT_CHECK_NS: u64 = 1_000_000_000;
+/// How often pending stops are polled: those threads stay stopped until they are detached.
+const PENDING_STOP_POLL_NS: u64 = 1_000_000;
 /// After so many ticks in a row that panicked a session ends.
 const MAX_PANICS: u32 = 3;
 
 /// The whole life of the sampling thread.
-pub fn run(desk: &Desk) {
+pub fn run(mailbox: &Mailbox) {
     become_sampling_thread();
-    let mut rounds = Rounds::of(desk);
-    let ran = catch_unwind(AssertUnwindSafe(|| rounds.run()));
-    // Whatever happened, nobody is left waiting for samples that will not come.
+    let mut sampling_loop = SamplingLoop::new(mailbox);
+    let ran = catch_unwind(AssertUnwindSafe(|| sampling_loop.run()));
+    // Whatever happened, no session is left waiting for samples.
     let ended = ran.err().map(|panic| format!("failed: {}", panic_message(&*panic)));
-    rounds.end_all(ended.as_deref());
+    sampling_loop.end_all(ended.as_deref());
 }
 
-/// What the thread keeps.
-struct Rounds<'a> {
-    desk: &'a Desk,
-    watched: HashMap<u64, Watched>,
-    /// When to look at whom; out of date where it differs from `Watched::wake_ns`.
+/// The state of the thread.
+struct SamplingLoop<'a> {
+    mailbox: &'a Mailbox,
+    processes: HashMap<u64, SampledProcess>,
+    /// (time, session) of each next check; out of date where the time differs from `SampledProcess::wake_ns`.
     queue: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Have threads to let go of that belong to no session any more.
-    unsettled: Vec<Stopper>,
+    /// Stoppers of ended sessions that still have threads to detach.
+    pending_stops: Vec<Stopper>,
     cpu_ns: u64,
-    priority: Priority,
-    place: Place,
+    priority: SchedPriority,
+    affinity: CpuAffinity,
 }
 
-struct Watched {
-    ticker: Ticker,
-    watch: Arc<Watch>,
+struct SampledProcess {
+    sampler: ProcessSampler,
+    session: Arc<SharedSession>,
     schedule: Schedule,
     wake_ns: u64,
-    /// Until then it is taken to be there.
-    present_until_ns: u64,
+    /// Until then its presence is not checked again.
+    presence_valid_until_ns: u64,
     panics: u32,
 }
 
-impl Rounds<'_> {
-    fn of(desk: &Desk) -> Rounds<'_> {
-        Rounds {
-            desk,
-            watched: HashMap::new(),
+impl SamplingLoop<'_> {
+    fn new(mailbox: &Mailbox) -> SamplingLoop<'_> {
+        SamplingLoop {
+            mailbox,
+            processes: HashMap::new(),
             queue: BinaryHeap::new(),
-            unsettled: Vec::new(),
+            pending_stops: Vec::new(),
             cpu_ns: 0,
-            priority: Priority::ask(),
-            place: Place::here(),
+            priority: SchedPriority::request(),
+            affinity: CpuAffinity::of_this_thread(),
         }
     }
 
     fn run(&mut self) {
         loop {
-            self.take_place();
-            for message in self.desk.wait_until(self.next_ns()) {
+            self.move_to_target_cpu();
+            for message in self.mailbox.wait_until(self.next_ns()) {
                 match message {
-                    Message::Watch(newcomer) => self.watch(*newcomer),
-                    Message::Period(id, period_ns, tell) => {
+                    Message::Start(session) => self.start(*session),
+                    Message::SetPeriod(id, period_ns, reply) => {
                         self.set_period(id, period_ns);
-                        let _ = tell.send(());
+                        let _ = reply.send(());
                     }
                     Message::Stop(id) => self.end(id, None),
                     Message::Close => return,
                 }
             }
-            self.settle();
-            self.serve_first();
+            self.release_pending();
+            self.sample_earliest();
             self.priority.review(monotonic_ns(), self.cpu_ns);
         }
     }
 
-    /// Goes to where the process that is next was at work.
-    fn take_place(&mut self) {
-        let next = self.queue.peek().and_then(|Reverse((_, id))| self.watched.get(id));
-        let cpu = next.and_then(|watched| watched.ticker.cpu);
-        self.place.go(cpu.filter(|_| self.priority.goes_first()));
+    /// Moves to the CPU on which the next process last worked.
+    fn move_to_target_cpu(&mut self) {
+        let next = self.queue.peek().and_then(|Reverse((_, id))| self.processes.get(id));
+        let cpu = next.and_then(|process| process.sampler.cpu);
+        self.affinity.pin(cpu.filter(|_| self.priority.is_real_time()));
     }
 
     fn next_ns(&mut self) -> u64 {
-        let settle_ns = match self.must_settle() {
-            true => monotonic_ns() + SETTLE_NS,
+        let pending_ns = match self.has_pending_stops() {
+            true => monotonic_ns() + PENDING_STOP_POLL_NS,
             false => u64::MAX,
         };
         let due_ns = self.queue.peek().map_or(u64::MAX, |Reverse((wake_ns, _))| *wake_ns);
-        due_ns.min(settle_ns)
+        due_ns.min(pending_ns)
     }
 
-    fn must_settle(&self) -> bool {
-        !self.unsettled.is_empty() || self.watched.values().any(|watched| watched.ticker.is_unsettled())
+    fn has_pending_stops(&self) -> bool {
+        !self.pending_stops.is_empty()
+            || self.processes.values().any(|process| process.sampler.has_pending_stops())
     }
 
-    fn settle(&mut self) {
-        self.unsettled.retain_mut(|stopper| !stopper.settle());
-        for watched in self.watched.values_mut() {
-            watched.ticker.settle();
+    fn release_pending(&mut self) {
+        self.pending_stops.retain_mut(|stopper| !stopper.release_pending());
+        for process in self.processes.values_mut() {
+            process.sampler.release_pending();
         }
     }
 
-    fn watch(&mut self, newcomer: Newcomer) {
-        let Newcomer { id, mut ticker, plan, attach_cpu_ns, tell } = newcomer;
+    fn start(&mut self, session: NewSession) {
+        let NewSession { id, mut sampler, options, attach_cpu_ns, reply } = session;
         // For the batch before, the batch that is open, and what is kept one by one.
-        let mut book = Book::new(plan.max_stacks.saturating_mul(2).saturating_add(plan.timed));
-        let proof = guarded(|| ticker.prove(&mut book));
-        ticker.take_stops();
+        let mut interner =
+            StackInterner::new(options.max_stacks.saturating_mul(2).saturating_add(options.timed));
+        let readable = guarded(|| sampler.check_readable(&mut interner));
+        sampler.take_stops();
         let sampler_cpu_ns = attach_cpu_ns + self.spent_ns();
-        if let Err((failure, _)) = proof {
-            self.let_go(ticker);
-            return drop(tell.send(Err(failure)));
+        if let Err((failure, _)) = readable {
+            self.detach(sampler);
+            return drop(reply.send(Err(failure)));
         }
-        let target_cpu_ns = ticker.target.cpu_ns().unwrap_or(0);
-        let cpu = Reading { target_cpu_ns, sampler_cpu_ns, ..Reading::default() };
-        let target = Arc::clone(&ticker.target);
-        let watch = Arc::new(Watch::begin(target, book, plan.max_stacks, plan.timed, cpu));
-        if tell.send(Ok(Arc::clone(&watch))).is_err() {
-            return self.let_go(ticker);
+        let target_cpu_ns = sampler.target.cpu_ns().unwrap_or(0);
+        let cpu = ClockReading { target_cpu_ns, sampler_cpu_ns, ..ClockReading::default() };
+        let target = Arc::clone(&sampler.target);
+        let session = Arc::new(SharedSession::new(target, interner, options.max_stacks, options.timed, cpu));
+        if reply.send(Ok(Arc::clone(&session))).is_err() {
+            return self.detach(sampler);
         }
-        let schedule = Schedule::new(plan.period_ns, monotonic_ns(), fastrand::f64());
-        let watched = Watched { ticker, watch, schedule, wake_ns: 0, present_until_ns: 0, panics: 0 };
-        self.watched.insert(id, watched);
-        self.queue(id);
+        let schedule = Schedule::new(options.period_ns, monotonic_ns(), fastrand::f64());
+        let process =
+            SampledProcess { sampler, session, schedule, wake_ns: 0, presence_valid_until_ns: 0, panics: 0 };
+        self.processes.insert(id, process);
+        self.enqueue(id);
     }
 
     fn set_period(&mut self, id: u64, period_ns: Option<u64>) {
-        if let Some(watched) = self.watched.get_mut(&id) {
-            watched.schedule.set_period(period_ns, monotonic_ns(), fastrand::f64());
-            self.queue(id);
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.schedule.set_period(period_ns, monotonic_ns(), fastrand::f64());
+            self.enqueue(id);
         }
     }
 
-    fn queue(&mut self, id: u64) {
-        if let Some(watched) = self.watched.get_mut(&id) {
-            watched.wake_ns = watched.schedule.deadline_ns().min(monotonic_ns() + LOOK_NS);
-            self.queue.push(Reverse((watched.wake_ns, id)));
+    fn enqueue(&mut self, id: u64) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.wake_ns = process.schedule.deadline_ns().min(monotonic_ns() + EXIT_CHECK_NS);
+            self.queue.push(Reverse((process.wake_ns, id)));
         }
     }
 
-    /// Serves whoever has waited longest, if anybody is due.
-    fn serve_first(&mut self) {
+    /// Samples the process with the earliest deadline, if it is due.
+    fn sample_earliest(&mut self) {
         let Some(&Reverse((wake_ns, id))) = self.queue.peek() else { return };
         if wake_ns > monotonic_ns() {
             return;
         }
         self.queue.pop();
-        let Some(watched) = self.watched.get_mut(&id).filter(|watched| watched.wake_ns == wake_ns) else {
+        let Some(process) = self.processes.get_mut(&id).filter(|process| process.wake_ns == wake_ns) else {
             return;
         };
-        let served = catch_unwind(AssertUnwindSafe(|| watched.serve()));
-        let ended = served.unwrap_or_else(|panic| Some(format!("failed: {}", panic_message(&*panic))));
+        let outcome = catch_unwind(AssertUnwindSafe(|| process.sample_if_due()));
+        let ended = outcome.unwrap_or_else(|panic| Some(format!("failed: {}", panic_message(&*panic))));
         let spent_ns = self.spent_ns();
-        if let Some(watched) = self.watched.get_mut(&id) {
-            watched.watch.lock().used(spent_ns);
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.session.lock().add_cpu(spent_ns);
         }
         match ended {
             Some(_) => self.end(id, ended.as_deref()),
-            None => self.queue(id),
+            None => self.enqueue(id),
         }
     }
 
     /// CPU time since this was asked last.
     fn spent_ns(&mut self) -> u64 {
         let before_ns = std::mem::replace(&mut self.cpu_ns, thread_cpu_ns());
-        self.desk.cpu_ns.store(self.cpu_ns, Ordering::Relaxed);
+        self.mailbox.cpu_ns.store(self.cpu_ns, Ordering::Relaxed);
         self.cpu_ns - before_ns
     }
 
     fn end(&mut self, id: u64, ended: Option<&str>) {
-        if let Some(Watched { ticker, watch, .. }) = self.watched.remove(&id) {
-            self.let_go(ticker);
-            watch.finish(ended.map(str::to_owned));
+        if let Some(SampledProcess { sampler, session, .. }) = self.processes.remove(&id) {
+            self.detach(sampler);
+            session.finish(ended.map(str::to_owned));
         }
     }
 
     fn end_all(&mut self, ended: Option<&str>) {
-        for id in self.watched.keys().copied().collect::<Vec<_>>() {
+        for id in self.processes.keys().copied().collect::<Vec<_>>() {
             self.end(id, ended);
         }
     }
 
-    fn let_go(&mut self, ticker: Ticker) {
-        let mut stopper = ticker.into_stopper();
-        if !stopper.settle() {
-            self.unsettled.push(stopper);
+    fn detach(&mut self, sampler: ProcessSampler) {
+        let mut stopper = sampler.into_stopper();
+        if !stopper.release_pending() {
+            self.pending_stops.push(stopper);
         }
     }
 }
 
-impl Watched {
-    /// A tick, if one is due; why sampling has ended, if it has.
-    fn serve(&mut self) -> Option<String> {
+impl SampledProcess {
+    /// Samples the process if a tick is due. Returns the reason why sampling has ended, if it has.
+    fn sample_if_due(&mut self) -> Option<String> {
         let began_ns = monotonic_ns();
         let due = self.schedule.deadline_ns() <= began_ns;
         let mut presence = Presence::Running;
-        if !due || began_ns >= self.present_until_ns {
-            presence = self.ticker.target.presence();
-            self.present_until_ns = began_ns + PRESENT_NS;
+        if !due || began_ns >= self.presence_valid_until_ns {
+            presence = self.sampler.target.presence();
+            self.presence_valid_until_ns = began_ns + PRESENCE_CHECK_NS;
         }
         match presence {
             Presence::Exited => return Some("exited".into()),
@@ -227,21 +230,21 @@ impl Watched {
             _ if !due => return None,
             _ => {}
         }
-        let mut inner = self.watch.lock();
+        let mut state = self.session.lock();
         let outcome = match presence {
             Presence::Stopped => Err((Failure::new("stopped", &"it stands in state T"), false)),
             Presence::Leaving => Err((Failure::new("leaving", &"it has no memory"), false)),
-            _ => guarded(|| self.ticker.tick(&mut inner.book)),
+            _ => guarded(|| self.sampler.sample_once(&mut state.interner)),
         };
         if outcome.is_err() {
-            self.present_until_ns = 0;
+            self.presence_valid_until_ns = 0;
         }
         let now_ns = monotonic_ns();
-        let stops = self.ticker.take_stops();
+        let stops = self.sampler.take_stops();
         let late_ns = self.schedule.advance(now_ns, stops.stopped_ns, fastrand::f64());
         if late_ns > 0 {
             // Others may go first there.
-            self.ticker.cpu = None;
+            self.sampler.cpu = None;
         }
         let ended = match &outcome {
             Err((failure, true)) => {
@@ -253,8 +256,8 @@ impl Watched {
                 None
             }
         };
-        inner.count(
-            outcome.as_ref().map(|_| self.ticker.samples()).map_err(|(failure, _)| failure),
+        state.count(
+            outcome.as_ref().map(|_| self.sampler.samples()).map_err(|(failure, _)| failure),
             stops,
             late_ns,
         );

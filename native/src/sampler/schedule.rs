@@ -1,40 +1,40 @@
-//! When to sample next.
+//! The times of ticks.
 //!
-//! Intervals are uniform in 0.5 to 1.5 periods: fixed ones run in lock-step with periodic work, exponential
-//! ones leave long gaps. Deadlines follow from deadlines, not from when a tick happened to end, so lateness
-//! does not lower the rate. Two things do, and the time they give up is counted:
-//! - a tick more than a period late, because making up for it would hit the target with a burst;
-//! - readings so slow (thousands of frames, hundreds of threads) that the target would stand still for more
-//!   than a quarter of the time. The mean over many ticks decides, never the last one alone: to pause after a
-//!   slow tick would be to look less often at whatever makes ticks slow.
+//! Intervals are uniform in 0.5 to 1.5 periods: fixed intervals run in lock-step with periodic work, exponential
+//! ones leave long gaps. Each deadline follows from the deadline before, not from the end of a tick, so lateness
+//! does not lower the rate. Two things do, and the time that is lost is counted:
+//! - a tick more than a period late, because catching up would hit the target with a burst;
+//! - readings so slow (thousands of frames, hundreds of threads) that the target would be stopped for more than a
+//!   quarter of the time. The mean over many ticks decides, never one tick: a pause after each slow tick would
+//!   sample less often whatever makes ticks slow.
 
-/// The target's own time, on average, for each unit of time it is made to stand still.
-const REST: f64 = 3.0;
+/// Minimum time between stops, on average, for each unit of time stopped.
+const MIN_RUN_TO_STOP_RATIO: f64 = 3.0;
 /// The weight of the last tick in the mean: it follows a change within some dozens of ticks.
-const NEWEST: f64 = 1.0 / 32.0;
+const EWMA_WEIGHT: f64 = 1.0 / 32.0;
 
-/// A row of absolute deadlines on the monotonic clock, in nanoseconds.
+/// A sequence of absolute deadlines on the monotonic clock, in nanoseconds.
 #[derive(Debug)]
 pub struct Schedule {
     /// None: paused.
     period_ns: Option<u64>,
     deadline_ns: u64,
-    mean_held_ns: f64,
+    mean_stop_ns: f64,
 }
 
 /// The deadline of a schedule that is paused.
 pub const NEVER: u64 = u64::MAX;
 
 impl Schedule {
-    /// The first deadline is drawn like all others. `luck` is uniform in [0, 1).
-    pub fn new(period_ns: Option<u64>, now_ns: u64, luck: f64) -> Schedule {
-        let mut schedule = Schedule { period_ns: None, deadline_ns: NEVER, mean_held_ns: 0.0 };
-        schedule.set_period(period_ns, now_ns, luck);
+    /// The first deadline is drawn like all others. `jitter` is uniform in [0, 1).
+    pub fn new(period_ns: Option<u64>, now_ns: u64, jitter: f64) -> Schedule {
+        let mut schedule = Schedule { period_ns: None, deadline_ns: NEVER, mean_stop_ns: 0.0 };
+        schedule.set_period(period_ns, now_ns, jitter);
         schedule
     }
 
     /// Goes on with another period, or pauses. The time until now is not given up.
-    pub fn set_period(&mut self, period_ns: Option<u64>, now_ns: u64, luck: f64) {
+    pub fn set_period(&mut self, period_ns: Option<u64>, now_ns: u64, jitter: f64) {
         if period_ns == self.period_ns {
             return;
         }
@@ -42,7 +42,7 @@ impl Schedule {
         self.deadline_ns = match period_ns {
             None => NEVER,
             Some(period_ns) => {
-                let interval_ns = self.interval_ns(period_ns, luck).0;
+                let interval_ns = self.interval_ns(period_ns, jitter).0;
                 now_ns.saturating_add(interval_ns)
             }
         };
@@ -53,11 +53,11 @@ impl Schedule {
     }
 
     /// Moves on to the next deadline after a tick that ended at `now_ns` and made the target stand still for
-    /// `held_ns`. Returns the time that was given up.
-    pub fn advance(&mut self, now_ns: u64, held_ns: u64, luck: f64) -> u64 {
-        self.mean_held_ns += (held_ns as f64 - self.mean_held_ns) * NEWEST;
+    /// `stop_ns`. Returns the time that was given up.
+    pub fn advance(&mut self, now_ns: u64, stop_ns: u64, jitter: f64) -> u64 {
+        self.mean_stop_ns += (stop_ns as f64 - self.mean_stop_ns) * EWMA_WEIGHT;
         let Some(period_ns) = self.period_ns else { return 0 };
-        let (interval_ns, stretched_ns) = self.interval_ns(period_ns, luck);
+        let (interval_ns, stretched_ns) = self.interval_ns(period_ns, jitter);
         self.deadline_ns = self.deadline_ns.saturating_add(interval_ns);
         let late_ns = now_ns.saturating_sub(self.deadline_ns);
         if late_ns <= period_ns {
@@ -67,11 +67,11 @@ impl Schedule {
         stretched_ns + late_ns
     }
 
-    /// An interval, and by how much it is longer than the plan's.
-    fn interval_ns(&self, period_ns: u64, luck: f64) -> (u64, u64) {
-        let planned_ns = (period_ns as f64 * (0.5 + luck)) as u64;
-        let bearable_ns = ((1.0 + REST) * self.mean_held_ns * (0.5 + luck)) as u64;
-        let interval_ns = planned_ns.max(bearable_ns);
+    /// An interval, and by how much it is longer than the period asks for.
+    fn interval_ns(&self, period_ns: u64, jitter: f64) -> (u64, u64) {
+        let planned_ns = (period_ns as f64 * (0.5 + jitter)) as u64;
+        let min_interval_ns = ((1.0 + MIN_RUN_TO_STOP_RATIO) * self.mean_stop_ns * (0.5 + jitter)) as u64;
+        let interval_ns = planned_ns.max(min_interval_ns);
         (interval_ns, interval_ns - planned_ns)
     }
 }

@@ -1,15 +1,15 @@
-//! What the sampling thread and the holder of a session share: one process's samples so far.
+//! The state that the sampling thread and the Python session share: the samples of one process.
 //!
-//! It all lies behind one mutex. The sampling thread holds it for the length of a tick, and takes it before the
-//! target is made to stand still. A tick is counted at once, so taking what was counted leaves no gap.
+//! One mutex guards all of it. The sampling thread locks it for the length of a tick, before it stops the target. A
+//! tick is counted at once, so `take` leaves no gap.
 
 use crate::linux::os::{monotonic_ns, unix_ns};
 use crate::linux::target::Target;
-use crate::ptrace::ptrace_stop::Stops;
-use crate::sampler::batch::{Batch, Open, Reading};
+use crate::ptrace::ptrace_stop::StopStats;
+use crate::sampler::batch::{Batch, ClockReading, OpenBatch};
 use crate::sampler::counts::Sample;
-use crate::sampler::sample_ring::{Ring, Timeline};
-use crate::stacks::stack_interner::Book;
+use crate::sampler::sample_ring::{SampleRing, Timeline};
+use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::Failure;
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,53 +17,69 @@ use std::time::Duration;
 
 /// The samples of one process.
 #[derive(Debug)]
-pub struct Watch {
-    inner: Mutex<Inner>,
+pub struct SharedSession {
+    state: Mutex<SessionState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-pub struct Inner {
+pub struct SessionState {
     target: Arc<Target>,
-    pub book: Book,
-    open: Open,
-    ring: Ring,
+    pub interner: StackInterner,
+    open: OpenBatch,
+    ring: SampleRing,
     /// The clocks after the last tick, for when the target is no longer there to ask.
-    last: Reading,
-    /// The target has been let go. Time stands still from then on.
-    done: bool,
+    last: ClockReading,
+    /// The target has been detached. Time stands still from then on.
+    detached: bool,
     ended: Option<String>,
-    seen: Seen,
+    recent_stacks: RecentStacks,
     max_stacks: usize,
 }
 
 /// Stacks counted in the last windows.
 #[derive(Debug, Default)]
-struct Seen {
+struct RecentStacks {
     recent: HashSet<crate::stacks::stack_interner::StackId>,
-    before: HashSet<crate::stacks::stack_interner::StackId>,
-    turned_ns: u64,
+    previous: HashSet<crate::stacks::stack_interner::StackId>,
+    rotated_ns: u64,
 }
 
 /// Stacks that were not counted for at least this long are dropped, once they are as many as the others.
-const FORGET_NS: u64 = 120_000_000_000;
+const RETENTION_NS: u64 = 120_000_000_000;
 /// How old the target's CPU time may be that is kept for when it can no longer be asked.
-const CLOCK_NS: u64 = 50_000_000;
+const CPU_CLOCK_MAX_AGE_NS: u64 = 50_000_000;
 /// There is no point in tidying up less.
-const FEW_STACKS: usize = 1000;
+const MIN_STACKS_TO_DROP: usize = 1000;
 
-impl Watch {
+impl SharedSession {
     /// Begins to count now. `sampler_cpu_ns` is what attaching took.
-    pub fn begin(target: Arc<Target>, book: Book, max_stacks: usize, timed: usize, cpu: Reading) -> Watch {
-        let last = Reading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), ..cpu };
-        let open = Open::at(Reading { sampler_cpu_ns: 0, ..last }, max_stacks);
-        let (ring, seen) = (Ring::new(timed), Seen::default());
-        let inner = Inner { target, book, open, ring, last, done: false, ended: None, seen, max_stacks };
-        Watch { inner: Mutex::new(inner), changed: Condvar::new() }
+    pub fn new(
+        target: Arc<Target>,
+        interner: StackInterner,
+        max_stacks: usize,
+        timed: usize,
+        cpu: ClockReading,
+    ) -> SharedSession {
+        let last = ClockReading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), ..cpu };
+        let open = OpenBatch::new(ClockReading { sampler_cpu_ns: 0, ..last }, max_stacks);
+        let (ring, recent_stacks) = (SampleRing::new(timed), RecentStacks::default());
+        let state = SessionState {
+            target,
+            interner,
+            open,
+            ring,
+            last,
+            detached: false,
+            ended: None,
+            recent_stacks,
+            max_stacks,
+        };
+        SharedSession { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lock(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was counted since the last take.
@@ -74,47 +90,47 @@ impl Watch {
     /// The timed samples of the last `ns`, without the first `after` that were ever taken.
     pub fn timeline(&self, ns: u64, after: u64) -> Timeline {
         let (unix_ns, monotonic_ns) = (unix_ns(), monotonic_ns());
-        let inner = self.lock();
+        let state = self.lock();
         let since_ns = monotonic_ns.saturating_sub(ns);
-        inner.ring.since(since_ns, after, unix_ns.saturating_sub(monotonic_ns), &inner.book)
+        state.ring.since(since_ns, after, unix_ns.saturating_sub(monotonic_ns), &state.interner)
     }
 
     pub fn ended(&self) -> Option<String> {
         self.lock().ended.clone()
     }
 
-    /// The target has been let go; `ended` says why if nobody asked for it.
+    /// The target has been detached; `ended` says why if nobody asked for it.
     pub fn finish(&self, ended: Option<String>) {
-        let mut inner = self.lock();
-        if !inner.done {
-            inner.last = inner.now();
-            inner.ended = inner.ended.take().or(ended);
-            inner.done = true;
+        let mut state = self.lock();
+        if !state.detached {
+            state.last = state.now();
+            state.ended = state.ended.take().or(ended);
+            state.detached = true;
         }
         self.changed.notify_all();
     }
 
-    /// Waits until the target has been let go, with patience.
-    pub fn wait_until_done(&self, patience: Duration) {
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, |inner| !inner.done);
-        let (mut inner, result) = waited.unwrap_or_else(PoisonError::into_inner);
-        if result.timed_out() && inner.ended.is_none() {
-            inner.ended = Some("failed: the sampling thread does not answer".into());
+    /// Waits until the target has been detached, at most `timeout`.
+    pub fn wait_until_detached(&self, timeout: Duration) {
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| !state.detached);
+        let (mut state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        if result.timed_out() && state.ended.is_none() {
+            state.ended = Some("failed: the sampling thread does not answer".into());
         }
     }
 }
 
-impl Inner {
-    pub fn count(&mut self, outcome: Result<&[Sample], &Failure>, stops: Stops, late_ns: u64) {
+impl SessionState {
+    pub fn count(&mut self, outcome: Result<&[Sample], &Failure>, stops: StopStats, late_ns: u64) {
         match outcome {
             Ok(samples) => {
-                self.open.sampled(samples);
+                self.open.add_samples(samples);
                 self.ring.add(monotonic_ns(), samples);
             }
-            Err(failure) => self.open.failed(failure.kind),
+            Err(failure) => self.open.add_failure(failure.kind),
         }
-        self.open.stopped(stops);
-        self.open.late(late_ns);
+        self.open.add_stops(stops);
+        self.open.add_late(late_ns);
     }
 
     /// Ticks tried since the last take.
@@ -123,10 +139,10 @@ impl Inner {
     }
 
     /// Moves the sampler's clock on, and now and then the target's: it may be gone when it is asked again.
-    pub fn used(&mut self, sampler_cpu_ns: u64) {
+    pub fn add_cpu(&mut self, sampler_cpu_ns: u64) {
         self.last.sampler_cpu_ns += sampler_cpu_ns;
         let now_ns = monotonic_ns();
-        if now_ns - self.last.monotonic_ns >= CLOCK_NS {
+        if now_ns - self.last.monotonic_ns >= CPU_CLOCK_MAX_AGE_NS {
             self.last.monotonic_ns = now_ns;
             self.last.target_cpu_ns = self.target_cpu_ns();
         }
@@ -136,36 +152,36 @@ impl Inner {
         self.target.cpu_ns().unwrap_or(self.last.target_cpu_ns)
     }
 
-    fn now(&self) -> Reading {
+    fn now(&self) -> ClockReading {
         let target_cpu_ns = self.target_cpu_ns();
-        Reading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), target_cpu_ns, ..self.last }
+        ClockReading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), target_cpu_ns, ..self.last }
     }
 
     fn take(&mut self) -> Batch {
-        let now = if self.done { self.last } else { self.now() };
-        self.seen.recent.extend(self.open.counts().rows().map(|(_, stack, _)| stack));
-        let batch = self.open.swap(now, &self.book);
-        self.forget(now.monotonic_ns);
+        let now = if self.detached { self.last } else { self.now() };
+        self.recent_stacks.recent.extend(self.open.counts().rows().map(|(_, stack, _)| stack));
+        let batch = self.open.close(now, &self.interner);
+        self.drop_old_stacks(now.monotonic_ns);
         batch
     }
 
     /// Days of sampling see ever new stacks: what the last windows did not have is dropped.
-    fn forget(&mut self, now_ns: u64) {
-        let full = self.seen.recent.len() >= self.max_stacks;
-        if !full && now_ns - self.seen.turned_ns < FORGET_NS {
+    fn drop_old_stacks(&mut self, now_ns: u64) {
+        let full = self.recent_stacks.recent.len() >= self.max_stacks;
+        if !full && now_ns - self.recent_stacks.rotated_ns < RETENTION_NS {
             return;
         }
-        self.seen.turned_ns = now_ns;
-        let recent = std::mem::take(&mut self.seen.recent);
-        let mut kept = std::mem::replace(&mut self.seen.before, recent);
+        self.recent_stacks.rotated_ns = now_ns;
+        let recent = std::mem::take(&mut self.recent_stacks.recent);
+        let mut keep = std::mem::replace(&mut self.recent_stacks.previous, recent);
         if full {
             // There has to be room for as many again.
-            kept.clear();
+            keep.clear();
         }
-        kept.extend(&self.seen.before);
-        if full || self.book.stack_count() > 2 * kept.len() + FEW_STACKS {
-            kept.extend(self.ring.stacks());
-            self.book.retain(|stack| kept.contains(&stack));
+        keep.extend(&self.recent_stacks.previous);
+        if full || self.interner.stack_count() > 2 * keep.len() + MIN_STACKS_TO_DROP {
+            keep.extend(self.ring.stacks());
+            self.interner.retain(|stack| keep.contains(&stack));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! One reading of a process by one reader, to compare readers by.
+//! A single reading of a process by a given reader, to compare readers.
 
-use crate::cpython::cpython_reader::Own;
+use crate::cpython::cpython_reader::CpythonReader;
 use crate::stacks::frame_text::Call;
-use crate::stacks::stack_interner::Book;
+use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::{Failure, StackReader};
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, PythonSpy};
@@ -11,13 +11,13 @@ use py_spy::{Config, PythonSpy};
 const MAX_STACKS: usize = 1 << 20;
 
 /// The stacks of all threads, by pthread, as the own reader or the py-spy crate's finds them.
-pub fn snapshot(pid: i32, own: bool, max_depth: usize) -> Result<Vec<(u64, String)>, Failure> {
-    let mut book = Book::new(MAX_STACKS);
+pub fn snapshot(pid: i32, use_cpython_reader: bool, max_depth: usize) -> Result<Vec<(u64, String)>, Failure> {
+    let mut interner = StackInterner::new(MAX_STACKS);
     let mut found = Vec::new();
-    if own {
-        let mut reader = Own::attach(pid, max_depth)?;
+    if use_cpython_reader {
+        let mut reader = CpythonReader::attach(pid, max_depth)?;
         for interpreter in reader.interpreters()? {
-            let stacks = reader.read(interpreter, &mut |_| true, &mut book)?;
+            let stacks = reader.read(interpreter, &mut |_| true, &mut interner)?;
             found.extend(stacks.threads.iter().map(|thread| (thread.thread_id, thread.stack)));
         }
     } else {
@@ -30,13 +30,13 @@ pub fn snapshot(pid: i32, own: bool, max_depth: usize) -> Result<Vec<(u64, Strin
                 .iter()
                 .map(|frame| {
                     let file = frame.short_filename.as_ref().unwrap_or(&frame.filename);
-                    book.frame(&Call { function: &frame.name, file, line: frame.line })
+                    interner.intern_frame(&Call { function: &frame.name, file, line: frame.line })
                 })
                 .collect();
-            found.push((trace.thread_id, book.stack(&frames, max_depth).0));
+            found.push((trace.thread_id, interner.intern_stack(&frames, max_depth).0));
         }
     }
-    let page = book.page();
-    let text = |stack| book.frames_of(stack).map_or_else(String::new, |frames| page.folded(&frames));
+    let texts = interner.frame_texts();
+    let text = |stack| interner.frames_of(stack).map_or_else(String::new, |frames| texts.folded(&frames));
     Ok(found.into_iter().map(|(thread, stack)| (thread, text(stack))).collect())
 }

@@ -1,6 +1,6 @@
-//! Makes any frame text safe inside a folded line: a folded line has no escaping of its own.
+//! Escaping of frame texts, so that any text is safe inside a folded line.
 //!
-//! `sidelight_model.frames.escape` is the same function in Python; a test holds the two together.
+//! `sidelight_model.frames.escape` is the same function in Python; a test compares the two.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! Frames and stacks by number, so that a tick that finds nothing new allocates nothing.
+//! Interned frames and stacks, so that a tick that finds nothing new allocates nothing.
 //!
-//! A frame is its folded text, so frames that read alike are one. Numbers stay valid until `retain` drops what
-//! they stand for. Who keeps numbers without telling `retain` compares `generation` before using them again.
+//! A frame is its folded text: frames of equal text have one id. Ids stay valid until `retain` drops their items. A
+//! caller that keeps ids across a `retain` compares `generation` before it uses them again.
 
 use crate::stacks::frame_text::{Call, NO_FRAMES, TRUNCATED};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ pub struct FrameId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(u32);
 
-/// Takes the place of stacks that no longer fit.
+/// Replaces stacks beyond the limit.
 pub const OTHER: &str = "(other)";
 /// The leaf of a thread whose stack could not be read.
 pub const UNREAD: &str = "(unread)";
@@ -23,7 +23,7 @@ impl FrameId {
     const NO_FRAMES: FrameId = FrameId(1);
     const TRUNCATED: FrameId = FrameId(2);
     const UNREAD: FrameId = FrameId(3);
-    /// In the order of their numbers.
+    /// In the order of their ids.
     const FIXED: [&str; 4] = [OTHER, NO_FRAMES, TRUNCATED, UNREAD];
 }
 
@@ -37,67 +37,67 @@ impl StackId {
 
 /// The frames and stacks seen in one process.
 #[derive(Debug)]
-pub struct Book {
-    frames: Numbered<str>,
-    stacks: Numbered<[FrameId]>,
+pub struct StackInterner {
+    frames: IdTable<str>,
+    stacks: IdTable<[FrameId]>,
     max_stacks: usize,
     generation: u64,
-    /// Kept to be filled again.
+    /// Buffers that are reused.
     text: String,
-    cut: Vec<FrameId>,
+    truncated: Vec<FrameId>,
 }
 
-/// Things and their numbers, both ways. A number whose thing was dropped is given out again.
+/// Items and their ids, both ways. The id of a dropped item is reused.
 #[derive(Debug)]
-struct Numbered<T: ?Sized> {
-    numbers: HashMap<Arc<T>, u32>,
-    things: Vec<Option<Arc<T>>>,
+struct IdTable<T: ?Sized> {
+    ids: HashMap<Arc<T>, u32>,
+    items: Vec<Option<Arc<T>>>,
     free: Vec<u32>,
 }
 
-/// What was in a book at one moment, to be read without holding up whoever goes on writing into it.
+/// The texts of all frames at one moment, to be read without locking the interner.
 #[derive(Debug)]
-pub struct Page {
+pub struct FrameTexts {
     frames: Vec<Option<Arc<str>>>,
 }
 
 /// There are at most this many times more frames than stacks.
-const FRAMES_A_STACK: usize = 4;
+const FRAMES_PER_STACK: usize = 4;
 
-impl Book {
-    /// A book for at most `max_stacks` stacks at a time; those beyond become `StackId::OTHER`, as do those with a
+impl StackInterner {
+    /// An interner for at most `max_stacks` stacks at a time; those beyond become `StackId::OTHER`, as do those with a
     /// frame for which there is no room.
-    pub fn new(max_stacks: usize) -> Book {
-        let mut book = Book {
-            frames: Numbered::default(),
-            stacks: Numbered::default(),
+    pub fn new(max_stacks: usize) -> StackInterner {
+        let mut interner = StackInterner {
+            frames: IdTable::default(),
+            stacks: IdTable::default(),
             max_stacks: max_stacks.max(1) + StackId::FIXED.len(),
             generation: 0,
             text: String::new(),
-            cut: Vec::new(),
+            truncated: Vec::new(),
         };
-        FrameId::FIXED.iter().for_each(|text| _ = book.frames.number(text));
-        StackId::FIXED.iter().for_each(|frame| _ = book.stacks.number(&[*frame]));
-        book
+        FrameId::FIXED.iter().for_each(|text| _ = interner.frames.insert(text));
+        StackId::FIXED.iter().for_each(|frame| _ = interner.stacks.insert(&[*frame]));
+        interner
     }
 
-    /// Changes whenever numbers given out before may have become invalid.
+    /// Changes whenever earlier ids may have become invalid.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    pub fn frame(&mut self, call: &Call<'_>) -> FrameId {
+    pub fn intern_frame(&mut self, call: &Call<'_>) -> FrameId {
         self.text.clear();
         call.write_escaped(&mut self.text);
-        let room = self.frames.len() < self.max_stacks.saturating_mul(FRAMES_A_STACK);
-        FrameId(self.frames.find_or_number(&self.text, room).unwrap_or(FrameId::OTHER.0))
+        let room = self.frames.len() < self.max_stacks.saturating_mul(FRAMES_PER_STACK);
+        FrameId(self.frames.get_or_insert(&self.text, room).unwrap_or(FrameId::OTHER.0))
     }
 
     /// The stack of these frames, leaf first, and whether it had to be cut.
     ///
     /// At most `max_depth` frames are kept (`max_depth` >= 1). Of a deeper stack the larger half of what fits
     /// is its root and the rest its leaf, with `(truncated)` between.
-    pub fn stack(&mut self, leaf_first: &[FrameId], max_depth: usize) -> (StackId, bool) {
+    pub fn intern_stack(&mut self, leaf_first: &[FrameId], max_depth: usize) -> (StackId, bool) {
         if leaf_first.is_empty() {
             return (StackId::NO_FRAMES, false);
         }
@@ -106,22 +106,22 @@ impl Book {
         }
         let room = self.stacks.len() < self.max_stacks;
         let truncated = leaf_first.len() > max_depth;
-        let number = if truncated {
-            let kept = max_depth - 1;
-            let (leaf, root) = (kept / 2, kept - kept / 2);
-            self.cut.clear();
-            self.cut.extend_from_slice(&leaf_first[..leaf]);
-            self.cut.push(FrameId::TRUNCATED);
-            self.cut.extend_from_slice(&leaf_first[leaf_first.len() - root..]);
-            self.stacks.find_or_number(&self.cut, room)
+        let id = if truncated {
+            let frames_left = max_depth - 1;
+            let (leaf, root) = (frames_left / 2, frames_left - frames_left / 2);
+            self.truncated.clear();
+            self.truncated.extend_from_slice(&leaf_first[..leaf]);
+            self.truncated.push(FrameId::TRUNCATED);
+            self.truncated.extend_from_slice(&leaf_first[leaf_first.len() - root..]);
+            self.stacks.get_or_insert(&self.truncated, room)
         } else {
-            self.stacks.find_or_number(leaf_first, room)
+            self.stacks.get_or_insert(leaf_first, room)
         };
-        (StackId(number.unwrap_or(StackId::OTHER.0)), truncated)
+        (StackId(id.unwrap_or(StackId::OTHER.0)), truncated)
     }
 
-    /// The stack of one that was called from the leaf of another, and whether it had to be cut.
-    pub fn joined(&mut self, outer: StackId, inner: StackId, max_depth: usize) -> (StackId, bool) {
+    /// The stack `inner`, called from the leaf of `outer`, and whether it had to be cut.
+    pub fn join(&mut self, outer: StackId, inner: StackId, max_depth: usize) -> (StackId, bool) {
         if outer == StackId::OTHER || inner == StackId::NO_FRAMES {
             return (outer, false);
         }
@@ -129,22 +129,22 @@ impl Book {
             return (inner, false);
         }
         match (self.frames_of(inner), self.frames_of(outer)) {
-            (Some(inner), Some(outer)) => self.stack(&[&*inner, &*outer].concat(), max_depth),
+            (Some(inner), Some(outer)) => self.intern_stack(&[&*inner, &*outer].concat(), max_depth),
             _ => (inner, false),
         }
     }
 
-    /// What is known of a thread that could not be read, whose last good stack was this one.
-    pub fn unread(&mut self, last: Option<StackId>) -> StackId {
+    /// The stack of a thread that could not be read: `(unread)` under the root of its last good stack.
+    pub fn unread_stack(&mut self, last: Option<StackId>) -> StackId {
         let root = last.and_then(|stack| self.frames_of(stack)?.last().copied());
         let fixed = root.is_none_or(|frame| (frame.0 as usize) < FrameId::FIXED.len());
         let leaf_first = [FrameId::UNREAD, root.unwrap_or(FrameId::UNREAD)];
-        self.stack(if fixed { &leaf_first[..1] } else { &leaf_first }, usize::MAX).0
+        self.intern_stack(if fixed { &leaf_first[..1] } else { &leaf_first }, usize::MAX).0
     }
 
     /// The frames of a stack, leaf first; None if it was dropped.
     pub fn frames_of(&self, stack: StackId) -> Option<Arc<[FrameId]>> {
-        self.stacks.things.get(stack.0 as usize)?.clone()
+        self.stacks.items.get(stack.0 as usize)?.clone()
     }
 
     pub fn stack_count(&self) -> usize {
@@ -152,24 +152,24 @@ impl Book {
     }
 
     /// The texts of all frames as they are now.
-    pub fn page(&self) -> Page {
-        Page { frames: self.frames.things.clone() }
+    pub fn frame_texts(&self) -> FrameTexts {
+        FrameTexts { frames: self.frames.items.clone() }
     }
 
     /// Drops all other stacks, and the frames that are in none of the rest.
     pub fn retain(&mut self, mut keep: impl FnMut(StackId) -> bool) {
         self.generation += 1;
-        self.stacks.retain(|number| (number as usize) < StackId::FIXED.len() || keep(StackId(number)));
-        let mut used = vec![false; self.frames.things.len()];
+        self.stacks.retain(|id| (id as usize) < StackId::FIXED.len() || keep(StackId(id)));
+        let mut used = vec![false; self.frames.items.len()];
         used[..FrameId::FIXED.len()].fill(true);
-        for frame in self.stacks.numbers.keys().flat_map(|frames| frames.iter()) {
+        for frame in self.stacks.ids.keys().flat_map(|frames| frames.iter()) {
             used[frame.0 as usize] = true;
         }
-        self.frames.retain(|number| used[number as usize]);
+        self.frames.retain(|id| used[id as usize]);
     }
 }
 
-impl Page {
+impl FrameTexts {
     /// The folded text of a stack, root first, joined by `;`.
     pub fn folded(&self, leaf_first: &[FrameId]) -> String {
         let text = |frame: &FrameId| self.frames.get(frame.0 as usize)?.as_deref();
@@ -185,50 +185,50 @@ impl Page {
     }
 }
 
-impl<T: ?Sized + Eq + std::hash::Hash> Numbered<T>
+impl<T: ?Sized + Eq + std::hash::Hash> IdTable<T>
 where
     for<'a> Arc<T>: From<&'a T>,
 {
     fn len(&self) -> usize {
-        self.numbers.len()
+        self.ids.len()
     }
 
-    fn find_or_number(&mut self, thing: &T, room: bool) -> Option<u32> {
-        match self.numbers.get(thing) {
-            Some(&number) => Some(number),
-            None if room => Some(self.number(thing)),
+    fn get_or_insert(&mut self, item: &T, room: bool) -> Option<u32> {
+        match self.ids.get(item) {
+            Some(&id) => Some(id),
+            None if room => Some(self.insert(item)),
             None => None,
         }
     }
 
-    fn number(&mut self, thing: &T) -> u32 {
-        let thing: Arc<T> = thing.into();
-        let number = self.free.pop().unwrap_or(self.things.len() as u32);
-        match self.things.get_mut(number as usize) {
-            Some(slot) => *slot = Some(Arc::clone(&thing)),
-            None => self.things.push(Some(Arc::clone(&thing))),
+    fn insert(&mut self, item: &T) -> u32 {
+        let item: Arc<T> = item.into();
+        let id = self.free.pop().unwrap_or(self.items.len() as u32);
+        match self.items.get_mut(id as usize) {
+            Some(slot) => *slot = Some(Arc::clone(&item)),
+            None => self.items.push(Some(Arc::clone(&item))),
         }
-        self.numbers.insert(thing, number);
-        number
+        self.ids.insert(item, id);
+        id
     }
 
     fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
-        let (things, free) = (&mut self.things, &mut self.free);
-        self.numbers.retain(|_, &mut number| {
-            let kept = keep(number);
-            if !kept {
-                things[number as usize] = None;
-                free.push(number);
+        let (items, free) = (&mut self.items, &mut self.free);
+        self.ids.retain(|_, &mut id| {
+            let keep_it = keep(id);
+            if !keep_it {
+                items[id as usize] = None;
+                free.push(id);
             }
-            kept
+            keep_it
         });
-        self.numbers.shrink_to(self.numbers.len() * 2);
+        self.ids.shrink_to(self.ids.len() * 2);
     }
 }
 
-impl<T: ?Sized> Default for Numbered<T> {
-    fn default() -> Numbered<T> {
-        Numbered { numbers: HashMap::new(), things: Vec::new(), free: Vec::new() }
+impl<T: ?Sized> Default for IdTable<T> {
+    fn default() -> IdTable<T> {
+        IdTable { ids: HashMap::new(), items: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -240,46 +240,48 @@ mod tests {
         Call { function, file: "", line: 0 }
     }
 
-    fn text(book: &Book, stack: StackId) -> Option<String> {
-        Some(book.page().folded(&book.frames_of(stack)?))
+    fn text(interner: &StackInterner, stack: StackId) -> Option<String> {
+        Some(interner.frame_texts().folded(&interner.frames_of(stack)?))
     }
 
     #[test]
     fn equal_stacks_have_one_number_and_give_their_text_back() {
-        let mut book = Book::new(10);
-        let frames =
-            [book.frame(&Call { function: "leaf", file: "a;b.py", line: 7 }), book.frame(&call("root"))];
-        let (stack, truncated) = book.stack(&frames, 10);
-        assert_eq!(book.stack(&frames, 10), (stack, false));
-        assert_eq!(text(&book, stack).unwrap(), "root;leaf (a%3Bb.py:7)");
+        let mut interner = StackInterner::new(10);
+        let frames = [
+            interner.intern_frame(&Call { function: "leaf", file: "a;b.py", line: 7 }),
+            interner.intern_frame(&call("root")),
+        ];
+        let (stack, truncated) = interner.intern_stack(&frames, 10);
+        assert_eq!(interner.intern_stack(&frames, 10), (stack, false));
+        assert_eq!(text(&interner, stack).unwrap(), "root;leaf (a%3Bb.py:7)");
         assert!(!truncated);
-        assert_eq!(book.stack(&[], 10), (StackId::NO_FRAMES, false));
-        assert_eq!(text(&book, StackId::NO_FRAMES).unwrap(), NO_FRAMES);
+        assert_eq!(interner.intern_stack(&[], 10), (StackId::NO_FRAMES, false));
+        assert_eq!(text(&interner, StackId::NO_FRAMES).unwrap(), NO_FRAMES);
     }
 
     #[test]
     fn a_stack_goes_on_in_another() {
-        let mut book = Book::new(10);
-        let [root, run, leaf] = ["root", "run", "leaf"].map(|name| book.frame(&call(name)));
-        let outer = book.stack(&[run, root], 10).0;
-        let inner = book.stack(&[leaf], 10).0;
-        let (joined, cut) = book.joined(outer, inner, 10);
-        assert_eq!((text(&book, joined).unwrap().as_str(), cut), ("root;run;leaf", false));
-        let (joined, cut) = book.joined(outer, inner, 2);
-        assert_eq!((text(&book, joined).unwrap().as_str(), cut), ("root;(truncated)", true));
-        assert_eq!(book.joined(outer, StackId::NO_FRAMES, 10).0, outer);
-        assert_eq!(book.joined(StackId::NO_FRAMES, inner, 10).0, inner);
-        assert_eq!(book.joined(outer, StackId::OTHER, 10).0, StackId::OTHER);
-        assert_eq!(book.joined(StackId::OTHER, inner, 10).0, StackId::OTHER);
+        let mut interner = StackInterner::new(10);
+        let [root, run, leaf] = ["root", "run", "leaf"].map(|name| interner.intern_frame(&call(name)));
+        let outer = interner.intern_stack(&[run, root], 10).0;
+        let inner = interner.intern_stack(&[leaf], 10).0;
+        let (joined, cut) = interner.join(outer, inner, 10);
+        assert_eq!((text(&interner, joined).unwrap().as_str(), cut), ("root;run;leaf", false));
+        let (joined, cut) = interner.join(outer, inner, 2);
+        assert_eq!((text(&interner, joined).unwrap().as_str(), cut), ("root;(truncated)", true));
+        assert_eq!(interner.join(outer, StackId::NO_FRAMES, 10).0, outer);
+        assert_eq!(interner.join(StackId::NO_FRAMES, inner, 10).0, inner);
+        assert_eq!(interner.join(outer, StackId::OTHER, 10).0, StackId::OTHER);
+        assert_eq!(interner.join(StackId::OTHER, inner, 10).0, StackId::OTHER);
     }
 
     #[test]
     fn a_deep_stack_keeps_root_and_leaf_and_shows_the_cut() {
-        let mut book = Book::new(10);
-        let frames = ["f5", "f4", "f3", "f2", "f1"].map(|name| book.frame(&call(name)));
+        let mut interner = StackInterner::new(10);
+        let frames = ["f5", "f4", "f3", "f2", "f1"].map(|name| interner.intern_frame(&call(name)));
         let mut cut = |depth| {
-            let (stack, truncated) = book.stack(&frames, depth);
-            (text(&book, stack).unwrap(), truncated)
+            let (stack, truncated) = interner.intern_stack(&frames, depth);
+            (text(&interner, stack).unwrap(), truncated)
         };
         assert_eq!(cut(5), ("f1;f2;f3;f4;f5".into(), false));
         assert_eq!(cut(4), ("f1;f2;(truncated);f5".into(), true));
@@ -290,48 +292,48 @@ mod tests {
 
     #[test]
     fn what_is_new_in_a_full_book_is_other() {
-        let mut book = Book::new(1);
-        let frames = ["a", "b"].map(|name| book.frame(&call(name)));
-        let (first, _) = book.stack(&frames[..1], 10);
-        assert_eq!(book.stack(&frames[1..], 10), (StackId::OTHER, false));
-        assert_eq!(book.stack(&frames[..1], 10), (first, false));
-        assert_eq!(text(&book, StackId::OTHER).unwrap(), OTHER);
-        let many: Vec<_> = (0..100).map(|n| book.frame(&call(&n.to_string()))).collect();
+        let mut interner = StackInterner::new(1);
+        let frames = ["a", "b"].map(|name| interner.intern_frame(&call(name)));
+        let (first, _) = interner.intern_stack(&frames[..1], 10);
+        assert_eq!(interner.intern_stack(&frames[1..], 10), (StackId::OTHER, false));
+        assert_eq!(interner.intern_stack(&frames[..1], 10), (first, false));
+        assert_eq!(text(&interner, StackId::OTHER).unwrap(), OTHER);
+        let many: Vec<_> = (0..100).map(|n| interner.intern_frame(&call(&n.to_string()))).collect();
         assert_eq!(many.last(), Some(&FrameId::OTHER));
-        assert_eq!(book.stack(&[frames[0], FrameId::OTHER], 10), (StackId::OTHER, false));
+        assert_eq!(interner.intern_stack(&[frames[0], FrameId::OTHER], 10), (StackId::OTHER, false));
     }
 
     #[test]
     fn dropped_numbers_are_given_out_again_and_kept_ones_stay() {
-        let mut book = Book::new(10);
-        let frames = ["a", "b", "c"].map(|name| book.frame(&call(name)));
-        let stacks = [0, 1, 2].map(|n| book.stack(&frames[n..n + 1], 10).0);
-        let before = book.generation();
-        book.retain(|stack| stack == stacks[1]);
-        assert_ne!(book.generation(), before);
-        assert_eq!(book.stack_count(), StackId::FIXED.len() + 1);
-        assert_eq!(text(&book, stacks[1]).unwrap(), "b");
-        assert_eq!(text(&book, stacks[0]), None);
+        let mut interner = StackInterner::new(10);
+        let frames = ["a", "b", "c"].map(|name| interner.intern_frame(&call(name)));
+        let stacks = [0, 1, 2].map(|n| interner.intern_stack(&frames[n..n + 1], 10).0);
+        let before = interner.generation();
+        interner.retain(|stack| stack == stacks[1]);
+        assert_ne!(interner.generation(), before);
+        assert_eq!(interner.stack_count(), StackId::FIXED.len() + 1);
+        assert_eq!(text(&interner, stacks[1]).unwrap(), "b");
+        assert_eq!(text(&interner, stacks[0]), None);
         for n in 0..1000 {
-            let frame = book.frame(&call(&n.to_string()));
-            let stack = book.stack(&[frame], 10).0;
-            assert_eq!(text(&book, stack).unwrap(), n.to_string());
-            book.retain(|_| false);
+            let frame = interner.intern_frame(&call(&n.to_string()));
+            let stack = interner.intern_stack(&[frame], 10).0;
+            assert_eq!(text(&interner, stack).unwrap(), n.to_string());
+            interner.retain(|_| false);
         }
-        assert!(book.stacks.things.len() < 10 && book.frames.things.len() < 10);
+        assert!(interner.stacks.items.len() < 10 && interner.frames.items.len() < 10);
     }
 
     #[test]
     fn a_thread_that_cannot_be_read_is_known_by_the_root_of_its_last_stack() {
-        let mut book = Book::new(10);
-        let frames = ["leaf", "root"].map(|name| book.frame(&call(name)));
-        let (last, _) = book.stack(&frames, 10);
-        let unread = book.unread(Some(last));
-        assert_eq!(text(&book, unread).unwrap(), "root;(unread)");
-        assert_eq!(book.unread(Some(unread)), unread);
+        let mut interner = StackInterner::new(10);
+        let frames = ["leaf", "root"].map(|name| interner.intern_frame(&call(name)));
+        let (last, _) = interner.intern_stack(&frames, 10);
+        let unread = interner.unread_stack(Some(last));
+        assert_eq!(text(&interner, unread).unwrap(), "root;(unread)");
+        assert_eq!(interner.unread_stack(Some(unread)), unread);
         for nothing in [None, Some(StackId::OTHER), Some(StackId::NO_FRAMES), Some(StackId(99))] {
-            let unread = book.unread(nothing);
-            assert_eq!(text(&book, unread).unwrap(), UNREAD);
+            let unread = interner.unread_stack(nothing);
+            assert_eq!(text(&interner, unread).unwrap(), UNREAD);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What a reader of stacks gives and what it is asked for.
+//! The interface of a reader of stacks: what it returns, and how it fails.
 
-use crate::stacks::stack_interner::{Book, StackId};
+use crate::stacks::stack_interner::{StackId, StackInterner};
 use std::time::Instant;
 
 /// One Python thread at one tick.
@@ -24,7 +24,7 @@ pub struct ThreadStack {
 
 /// Who holds an interpreter's GIL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gil {
+pub struct GilState {
     /// Address of the holder's thread state, or 0: free.
     pub holder: usize,
     /// The holder's kernel id as the target itself sees it.
@@ -38,7 +38,7 @@ pub struct Gil {
 pub struct Stacks {
     pub threads: Vec<ThreadStack>,
     /// When the reading began.
-    pub gil: Gil,
+    pub gil: GilState,
 }
 
 /// A reading that gave nothing.
@@ -49,7 +49,7 @@ pub struct Failure {
     pub message: String,
     /// The process stood in the middle of entering a call, or was changed while it was read: let it go and
     /// read once more.
-    pub again: bool,
+    pub retry: bool,
 }
 
 /// Reads the stacks of one process. What it reads must stand still: stopping is the caller's business.
@@ -62,14 +62,14 @@ pub trait StackReader: Send {
 
     /// Whether thread states of an interpreter name the threads that run them. Before Python 3.13 those of
     /// others than the main one may name the thread that made it.
-    fn names_threads(&self, _interpreter: usize) -> bool {
+    fn has_native_ids(&self, _interpreter: usize) -> bool {
         true
     }
 
-    fn gil(&mut self, interpreter: usize) -> Result<Gil, Failure>;
+    fn gil(&mut self, interpreter: usize) -> Result<GilState, Failure>;
 
     /// A reading that is not over by then is to be given up, as `slow`: a thread stands still for it.
-    fn deadline(&mut self, _until: Option<Instant>) {}
+    fn set_deadline(&mut self, _until: Option<Instant>) {}
 
     /// All threads of an interpreter. `ran` tells of a thread, by the id the target knows it by, whether it may
     /// have run since the last reading: one that has not has the stack it had.
@@ -77,17 +77,17 @@ pub trait StackReader: Send {
         &mut self,
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
-        book: &mut Book,
+        interner: &mut StackInterner,
     ) -> Result<Stacks, Failure>;
 }
 
 impl Failure {
     pub fn new(kind: &'static str, error: &dyn std::fmt::Display) -> Failure {
-        Failure { kind, message: format!("{error:#}"), again: false }
+        Failure { kind, message: format!("{error:#}"), retry: false }
     }
 
     /// Worth another try at once.
-    pub fn passing(kind: &'static str, error: &dyn std::fmt::Display) -> Failure {
-        Failure { again: true, ..Failure::new(kind, error) }
+    pub fn transient(kind: &'static str, error: &dyn std::fmt::Display) -> Failure {
+        Failure { retry: true, ..Failure::new(kind, error) }
     }
 }

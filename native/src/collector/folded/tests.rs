@@ -1,9 +1,9 @@
 use super::*;
 
-const WIDE: Limits = Limits { stacks: 100, depth: 100 };
-const BESIDE: Between<'_> = Between::Remarks("say> ");
+const WIDE: FoldLimits = FoldLimits { stacks: 100, depth: 100 };
+const BESIDE: OtherLines<'_> = OtherLines::Comments("say> ");
 
-fn read(text: &[u8], limits: Limits) -> Result<Vec<(String, [i64; 3])>, usize> {
+fn read(text: &[u8], limits: FoldLimits) -> Result<Vec<(String, [i64; 3])>, usize> {
     let folded = fold(text, 0, BESIDE, limits).map_err(|refused| refused.0)?;
     let mut stacks: Vec<_> =
         folded.stacks.into_iter().map(|one| (one.text.into_owned(), one.counts)).collect();
@@ -50,23 +50,26 @@ fn what_is_not_a_stack_and_a_count_is_refused_by_its_line() {
 
 #[test]
 fn as_many_stacks_as_the_limit_are_read_and_one_more_is_refused() {
-    let two = Limits { stacks: 2, ..WIDE };
+    let two = FoldLimits { stacks: 2, ..WIDE };
     assert_eq!(read(b"a 1\nb 1\na 1\nb;[idle] 1", two), expect(&[("a", [0, 2, 0]), ("b", [1, 1, 0])]));
     assert_eq!(read(b"a 1\nb 1\na 1\nc 0", two), Err(3));
 }
 
 #[test]
 fn stacks_deeper_than_the_limit_lose_their_middle() {
-    let three = Limits { depth: 3, ..WIDE };
+    let three = FoldLimits { depth: 3, ..WIDE };
     let text = b"a;b;c 1\na;b;c;d 2\na;x;y;d;[gil] 4\na;(truncated);d 8";
     assert_eq!(read(text, three), expect(&[("a;(truncated);d", [0, 10, 4]), ("a;b;c", [0, 1, 0])]));
     let folded = fold(text, 0, BESIDE, three).unwrap();
     assert_eq!((folded.samples, folded.clipped), (15, 14));
     assert_eq!(read(b"a;b;c;;d 1", three), Err(0));
-    let one = Limits { depth: 1, ..WIDE };
+    let one = FoldLimits { depth: 1, ..WIDE };
     assert_eq!(read(b"a;b 1\nc 1", one), expect(&[("(truncated)", [0, 1, 0]), ("c", [0, 1, 0])]));
     let text = format!("{}leaf 1", "f;".repeat(20_000));
-    assert_eq!(read(text.as_bytes(), Limits { depth: 2, ..WIDE }), expect(&[("f;(truncated)", [0, 1, 0])]));
+    assert_eq!(
+        read(text.as_bytes(), FoldLimits { depth: 2, ..WIDE }),
+        expect(&[("f;(truncated)", [0, 1, 0])])
+    );
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn more_samples_than_fit_are_all_in_the_total() {
 fn a_window_ends_at_the_next_header() {
     let body = b"# {}\na 1\n#b\n# {}\n\nc 1\n";
     let part = |start| {
-        let folded = fold(body, start, Between::Headers, WIDE).unwrap();
+        let folded = fold(body, start, OtherLines::NextHeader, WIDE).unwrap();
         (folded.stacks.len(), folded.lines, folded.next)
     };
     assert_eq!(part(5), (1, 1, Some(9)));

@@ -41,16 +41,16 @@ fn pool(stacks: &[&str], lines: bool) -> Pool {
 }
 
 /// A tree as text: name and samples of each side, indented by level.
-fn outline(drawn: &Drawn) -> String {
+fn outline(drawn: &CallTree) -> String {
     let line = |node: usize| {
-        let own: Vec<String> = drawn.samples.iter().map(|side| side[node].to_string()).collect();
+        let self_samples: Vec<String> = drawn.samples.iter().map(|side| side[node].to_string()).collect();
         let indent = " ".repeat(drawn.level[node] as usize);
-        format!("{indent}{} {}", drawn.names[drawn.name[node] as usize], own.join(" "))
+        format!("{indent}{} {}", drawn.names[drawn.name[node] as usize], self_samples.join(" "))
     };
     (0..drawn.level.len()).map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn draw(pool: &Pool, samples: &[(i32, i64)], most: usize) -> Drawn {
+fn draw(pool: &Pool, samples: &[(i32, i64)], most: usize) -> CallTree {
     let (stacks, samples): (Vec<i32>, Vec<i64>) = samples.iter().copied().unzip();
     let periods = vec![1000; stacks.len()];
     let side = Side { stacks: &stacks, samples: &samples, periods: &periods };
@@ -131,7 +131,7 @@ fn a_frame_costs_what_ends_in_it_and_once_what_it_is_in() {
         Ok(true)
     );
     assert_eq!(pool.costs(&[Side { samples: &[i64::MAX], periods: &[2], ..two }]), Ok(None));
-    assert_eq!(pool.costs(&[Side { stacks: &[9], ..two }]), Err(Broken));
+    assert_eq!(pool.costs(&[Side { stacks: &[9], ..two }]), Err(MismatchedColumns));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn columns_that_do_not_fit_each_other_are_refused() {
     let lists = good.lists();
     let mut pool = Pool::new("?", true);
     for row in [-1, 2, i32::MAX] {
-        assert_eq!(pool.take(lists, &[row]), Err(Broken), "{row}");
+        assert_eq!(pool.take(lists, &[row]), Err(MismatchedColumns), "{row}");
     }
     let texts = Texts { offsets: &[0, 1, 9], bytes: b"ab" };
     for broken in [
@@ -177,15 +177,15 @@ fn columns_that_do_not_fit_each_other_are_refused() {
         Lists { words: texts, ..lists },
         Lists { words: Texts { offsets: &[0, 1, 2], bytes: b"a\xff" }, ..lists },
     ] {
-        assert_eq!(Pool::new("?", true).take(broken, &[0, 1]), Err(Broken));
+        assert_eq!(Pool::new("?", true).take(broken, &[0, 1]), Err(MismatchedColumns));
     }
     let side = Side { stacks: &[0], samples: &[1], periods: &[1] };
     let draw = |side: Side<'_>| pool.draw(&[side], 9).map(|_| ());
     assert_eq!(draw(side), Ok(()));
-    assert_eq!(draw(Side { stacks: &[-1], ..side }), Err(Broken));
-    assert_eq!(draw(Side { stacks: &[99], ..side }), Err(Broken));
-    assert_eq!(draw(Side { samples: &[-1], ..side }), Err(Broken));
-    assert_eq!(draw(Side { samples: &[1, 2], ..side }), Err(Broken));
+    assert_eq!(draw(Side { stacks: &[-1], ..side }), Err(MismatchedColumns));
+    assert_eq!(draw(Side { stacks: &[99], ..side }), Err(MismatchedColumns));
+    assert_eq!(draw(Side { samples: &[-1], ..side }), Err(MismatchedColumns));
+    assert_eq!(draw(Side { samples: &[1, 2], ..side }), Err(MismatchedColumns));
 }
 
 #[test]

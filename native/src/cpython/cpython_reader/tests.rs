@@ -4,7 +4,7 @@
 //! tampered with. Runs on the Python that is on PATH and on pyenv's.
 
 use super::*;
-use crate::linux::memory::{Pieces, Span};
+use crate::linux::memory::{MemoryImage, Span};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -86,7 +86,7 @@ impl Target {
     }
 
     /// All its memory, as it is at one moment. It runs before and after.
-    fn copy(&self) -> Pieces {
+    fn copy(&self) -> MemoryImage {
         let pid = self.pid();
         std::thread::sleep(Duration::from_millis(fastrand::u64(1..5)));
         let mut status = 0;
@@ -95,7 +95,7 @@ impl Target {
             assert_eq!(libc::kill(pid, libc::SIGSTOP), 0);
             assert_eq!(libc::waitpid(pid, &mut status, libc::WUNTRACED), pid);
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = MemoryImage::default();
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         for line in maps.lines().filter(|line| !line.ends_with("[vvar]") && !line.ends_with("[vsyscall]")) {
             let (range, rest) = line.split_once(' ').unwrap();
@@ -105,7 +105,7 @@ impl Target {
                 // A mapping may have guard pages in it.
                 for page in (from..to).step_by(PAGE) {
                     let mut bytes = vec![0; PAGE];
-                    if (Remote { pid }).read(page, &mut bytes).is_err() {
+                    if (RemoteMemory { pid }).read(page, &mut bytes).is_err() {
                         continue;
                     }
                     match pieces.pieces.last_entry() {
@@ -153,14 +153,14 @@ fn pythons() -> Vec<PathBuf> {
 fn each_python(check: impl Fn(&Target, &Layout)) {
     for python in pythons() {
         let target = Target::start(&python);
-        let runtime = Runtime::find(target.pid(), &Remote { pid: target.pid() }).unwrap();
+        let runtime = Runtime::find(target.pid(), &RemoteMemory { pid: target.pid() }).unwrap();
         check(&target, &runtime.layout);
     }
 }
 
 /// The memory of one moment for a number of reads, then that of a later one.
 struct Between<'a> {
-    moments: [&'a Pieces; 2],
+    moments: [&'a MemoryImage; 2],
     left: AtomicUsize,
 }
 
@@ -173,7 +173,7 @@ impl Memory for Between<'_> {
 
 /// Memory of which a part is something else: other words of it, or near ones, or anything.
 struct Tampered<'a> {
-    truth: &'a Pieces,
+    truth: &'a MemoryImage,
     /// One word in so many; 0: none.
     one_in: usize,
     chance: Mutex<fastrand::Rng>,
@@ -221,31 +221,34 @@ impl Memory for Tampered<'_> {
 }
 
 /// The stacks as text, by thread; None if they could not be read.
-fn stacks<M: Memory + Send>(own: &mut Own<M>, book: &mut Book) -> Option<Vec<(u64, String)>> {
+fn stacks<M: Memory + Send>(
+    reader: &mut CpythonReader<M>,
+    interner: &mut StackInterner,
+) -> Option<Vec<(u64, String)>> {
     let mut found = Vec::new();
-    for interpreter in own.interpreters().ok()? {
-        let stacks = own.read(interpreter, &mut |_| true, book).ok()?;
+    for interpreter in reader.interpreters().ok()? {
+        let stacks = reader.read(interpreter, &mut |_| true, interner).ok()?;
         found.extend(stacks.threads.iter().map(|thread| (thread.thread_id, thread.stack)));
     }
-    let page = book.page();
-    let text = |stack| book.frames_of(stack).map_or_else(String::new, |frames| page.folded(&frames));
+    let texts = interner.frame_texts();
+    let text = |stack| interner.frames_of(stack).map_or_else(String::new, |frames| texts.folded(&frames));
     Some(found.into_iter().map(|(thread, stack)| (thread, text(stack))).collect())
 }
 
-fn reader<M: Memory>(memory: M, target: &Target, layout: &Layout) -> Own<M> {
-    Own::of(memory, target.pid(), layout, 1000)
+fn reader<M: Memory>(memory: M, target: &Target, layout: &Layout) -> CpythonReader<M> {
+    CpythonReader::new(memory, target.pid(), layout, 1000)
 }
 
 #[test]
 fn what_was_read_while_the_process_went_on_is_found_out_when_it_stands() {
     each_python(|target, layout| {
-        let moments: Vec<Pieces> = (0..MOMENTS).map(|_| target.copy()).collect();
+        let moments: Vec<MemoryImage> = (0..MOMENTS).map(|_| target.copy()).collect();
         let mut compared = 0;
         for pair in moments.windows(2) {
             let moments = [&pair[0], &pair[1]];
             let between = |reads: usize| Between { moments, left: reads.into() };
-            let book = || Book::new(10_000);
-            let right = stacks(&mut reader(between(0), target, layout), &mut book());
+            let interner = || StackInterner::new(10_000);
+            let right = stacks(&mut reader(between(0), target, layout), &mut interner());
             // What cannot be read stands under what was read last.
             let Some(right) = right.filter(|stacks| !stacks.iter().any(|(_, stack)| stack.contains(UNREAD)))
             else {
@@ -253,14 +256,19 @@ fn what_was_read_while_the_process_went_on_is_found_out_when_it_stands() {
             };
             for reads in (0..60).chain((60..400).step_by(20)) {
                 for knows_it in [false, true] {
-                    let (mut own, mut book) = (reader(between(usize::MAX), target, layout), book());
+                    let (mut reader, mut interner) =
+                        (reader(between(usize::MAX), target, layout), interner());
                     if knows_it {
-                        stacks(&mut own, &mut book);
+                        stacks(&mut reader, &mut interner);
                     }
-                    own.memory.left = reads.into();
-                    stacks(&mut own, &mut book);
-                    own.memory.left = 0.into();
-                    assert_eq!(stacks(&mut own, &mut book).as_ref(), Some(&right), "after {reads} reads");
+                    reader.memory.left = reads.into();
+                    stacks(&mut reader, &mut interner);
+                    reader.memory.left = 0.into();
+                    assert_eq!(
+                        stacks(&mut reader, &mut interner).as_ref(),
+                        Some(&right),
+                        "after {reads} reads"
+                    );
                     compared += 1;
                 }
             }
@@ -280,8 +288,8 @@ fn a_name_that_changes_while_it_is_read_is_found_out() {
         let found = (0..200).map(|_| target.copy()).find_map(|before| {
             let mut after = before.clone();
             after.pieces.values_mut().for_each(|bytes| replace(bytes, b"descend\0", b"DESCEND\0"));
-            let mut own = reader(Between { moments: [&before, &after], left: 0.into() }, target, layout);
-            let right = stacks(&mut own, &mut Book::new(10_000))?;
+            let mut reader = reader(Between { moments: [&before, &after], left: 0.into() }, target, layout);
+            let right = stacks(&mut reader, &mut StackInterner::new(10_000))?;
             let named = right.iter().any(|(_, stack)| stack.contains("DESCEND"));
             let whole = !right.iter().any(|(_, stack)| stack.contains(UNREAD));
             (named && whole).then_some((before, after, right))
@@ -289,10 +297,10 @@ fn a_name_that_changes_while_it_is_read_is_found_out() {
         let (before, after, right) = found.expect("it never recursed");
         for reads in 0.. {
             let between = Between { moments: [&before, &after], left: reads.into() };
-            let (mut own, mut book) = (reader(between, target, layout), Book::new(10_000));
-            stacks(&mut own, &mut book);
-            let all_before = own.memory.left.swap(0, Relaxed) > 0;
-            assert_eq!(stacks(&mut own, &mut book).as_ref(), Some(&right), "after {reads} reads");
+            let (mut reader, mut interner) = (reader(between, target, layout), StackInterner::new(10_000));
+            stacks(&mut reader, &mut interner);
+            let all_before = reader.memory.left.swap(0, Relaxed) > 0;
+            assert_eq!(stacks(&mut reader, &mut interner).as_ref(), Some(&right), "after {reads} reads");
             if all_before {
                 break;
             }
@@ -311,7 +319,7 @@ fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
 #[test]
 fn garbage_is_an_error_or_a_stack_and_ends() {
     each_python(|target, layout| {
-        let moments: Vec<Pieces> = (0..MOMENTS).map(|_| target.copy()).collect();
+        let moments: Vec<MemoryImage> = (0..MOMENTS).map(|_| target.copy()).collect();
         let mut read = 0;
         for seed in 0..READINGS {
             let mut chance = fastrand::Rng::with_seed(seed as u64);
@@ -323,14 +331,14 @@ fn garbage_is_an_error_or_a_stack_and_ends() {
                 reads: 0.into(),
                 read_at: Mutex::default(),
             };
-            let (mut own, mut book) = (reader(tampered, target, layout), Book::new(10_000));
+            let (mut reader, mut interner) = (reader(tampered, target, layout), StackInterner::new(10_000));
             if seed % 2 == 0 {
-                stacks(&mut own, &mut book);
+                stacks(&mut reader, &mut interner);
             }
-            own.memory.one_in = one_in;
+            reader.memory.one_in = one_in;
             for _ in 0..3 {
-                own.memory.reads = 0.into();
-                read += usize::from(stacks(&mut own, &mut book).is_some());
+                reader.memory.reads = 0.into();
+                read += usize::from(stacks(&mut reader, &mut interner).is_some());
             }
         }
         // Not all of it was turned down at the door.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::ptrace::ptrace_stop::Limits;
+use crate::ptrace::ptrace_stop::StopLimits;
 use crate::stacks::stack_interner::StackId;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -21,8 +21,8 @@ struct Scripted {
     /// Is what the thread does at each reading another thing?
     changing: bool,
     interpreters: Vec<usize>,
-    /// What was seen at each reading: does the process stand still, has it run since the last one?
-    seen: Vec<(bool, bool)>,
+    /// What was readings at each reading: does the process stand still, has it run since the last one?
+    readings: Vec<(bool, bool)>,
 }
 
 impl StackReader for Scripted {
@@ -34,27 +34,28 @@ impl StackReader for Scripted {
         9
     }
 
-    fn gil(&mut self, _: usize) -> Result<Gil, Failure> {
+    fn gil(&mut self, _: usize) -> Result<GilState, Failure> {
         let holder = self.holders[self.gil_looks.min(self.holders.len() - 1)];
         self.gil_looks += 1;
         let switches = if self.switching { self.gil_looks as u64 } else { 0 };
-        Ok(Gil { holder, native_id: Some(if holder == THREAD { self.tid } else { 1 }), switches })
+        Ok(GilState { holder, native_id: Some(if holder == THREAD { self.tid } else { 1 }), switches })
     }
 
     fn read(
         &mut self,
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
-        book: &mut Book,
+        interner: &mut StackInterner,
     ) -> Result<Stacks, Failure> {
         let stat = std::fs::read(format!("/proc/{}/stat", self.tid)).unwrap();
-        let stands = crate::linux::target::thread_state(&stat) == Some(b't');
-        self.seen.push((stands, ran(self.tid)));
-        if self.seen.len() <= self.incomplete {
-            return Err(Failure::passing("read", &"a call was being entered"));
+        let is_stopped = crate::linux::target::thread_state(&stat) == Some(b't');
+        self.readings.push((is_stopped, ran(self.tid)));
+        if self.readings.len() <= self.incomplete {
+            return Err(Failure::transient("read", &"a call was being entered"));
         }
-        let line = if self.changing { self.seen.len() as i32 } else { 1 };
-        let frame = book.frame(&crate::stacks::frame_text::Call { function: "f", file: "f.py", line });
+        let line = if self.changing { self.readings.len() as i32 } else { 1 };
+        let frame =
+            interner.intern_frame(&crate::stacks::frame_text::Call { function: "f", file: "f.py", line });
         let gil = self.gil(MAIN)?;
         let thread = ThreadStack {
             thread_id: 7,
@@ -62,7 +63,7 @@ impl StackReader for Scripted {
             interpreter,
             owns_gil: false,
             active: false,
-            stack: book.stack(&[frame], 9).0,
+            stack: interner.intern_stack(&[frame], 9).0,
             truncated: false,
             failed: false,
         };
@@ -75,7 +76,7 @@ struct Bench {
     reader: Scripted,
     threads: Threads,
     stopper: Stopper,
-    book: Book,
+    interner: StackInterner,
 }
 
 impl Bench {
@@ -93,11 +94,11 @@ impl Bench {
                 incomplete: 0,
                 changing: false,
                 interpreters: vec![MAIN],
-                seen: Vec::new(),
+                readings: Vec::new(),
             },
-            threads: Threads::of(tid).unwrap(),
-            stopper: Stopper::within(tid, Limits { wait, hold: wait }),
-            book: Book::new(100),
+            threads: Threads::new(tid).unwrap(),
+            stopper: Stopper::with_limits(tid, StopLimits { max_wait: wait, max_stop: wait }),
+            interner: StackInterner::new(100),
         }
     }
 
@@ -110,7 +111,7 @@ impl Bench {
     fn two_asleep() -> Bench {
         let wait = "import threading as t; t.Thread(target=t.Event().wait).start(); t.Event().wait()";
         let mut bench = Bench::of("python3", &["-c", wait]);
-        while bench.threads.look().is_ok() && bench.threads.only().is_some() {
+        while bench.threads.observe().is_ok() && bench.threads.single_thread().is_some() {
             std::thread::yield_now();
         }
         bench.fall_asleep()
@@ -123,12 +124,12 @@ impl Bench {
         while looks < 3 {
             assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(20));
-            bench.threads.look().unwrap();
+            bench.threads.observe().unwrap();
             let asleep = bench.threads.none_ran();
             looks = if asleep { looks + 1 } else { 0 };
-            bench.threads.were_read_except(&[]);
+            bench.threads.mark_read_except(&[]);
         }
-        bench.threads.forget_all();
+        bench.threads.invalidate_all();
         bench
     }
 
@@ -137,19 +138,19 @@ impl Bench {
         Bench::of("sh", &["-c", "while :; do :; done"])
     }
 
-    fn read(&mut self, stillness: Stillness) -> Result<Vec<StackId>, &'static str> {
-        self.threads.look().unwrap();
-        let (reader, threads, book) = (&mut self.reader, &mut self.threads, &mut self.book);
-        let stacks = Reading { reader, threads, book }.read(stillness, &mut self.stopper);
-        assert!(self.stopper.settle());
+    fn read(&mut self, scope: StopScope) -> Result<Vec<StackId>, &'static str> {
+        self.threads.observe().unwrap();
+        let (reader, threads, interner) = (&mut self.reader, &mut self.threads, &mut self.interner);
+        let stacks = ConsistentReader { reader, threads, interner }.read(scope, &mut self.stopper);
+        assert!(self.stopper.release_pending());
         stacks.map(|threads| threads.iter().map(|thread| thread.stack).collect()).map_err(|error| error.kind)
     }
 
     /// Looks until the process has a CPU.
     fn until_on_cpu(&mut self) {
-        while self.threads.on_cpu().is_empty() {
+        while self.threads.tids_on_cpu().is_empty() {
             std::thread::yield_now();
-            self.threads.look().unwrap();
+            self.threads.observe().unwrap();
         }
     }
 }
@@ -163,43 +164,43 @@ impl Drop for Bench {
 
 #[test]
 fn a_process_that_sleeps_is_read_once_and_never_stopped() {
-    for (stillness, holder) in
-        [(Stillness::OfTheGil, 0), (Stillness::OfTheGil, THREAD), (Stillness::OfAll, 0)]
+    for (scope, holder) in
+        [(StopScope::GilHolder, 0), (StopScope::GilHolder, THREAD), (StopScope::AllThreads, 0)]
     {
         let mut bench = Bench::asleep();
         bench.reader.holders = vec![holder];
-        let first = bench.read(stillness).unwrap();
+        let first = bench.read(scope).unwrap();
         assert!(bench.threads.none_ran());
-        assert_eq!(bench.read(stillness).unwrap(), first);
-        assert_eq!(bench.reader.seen, [(false, true), (false, false)]);
+        assert_eq!(bench.read(scope).unwrap(), first);
+        assert_eq!(bench.reader.readings, [(false, true), (false, false)]);
         assert_eq!(bench.stopper.stops.stops, 0);
     }
 }
 
 #[test]
 fn a_thread_in_two_interpreters_is_read_in_both() {
-    for stillness in [Stillness::OfTheGil, Stillness::OfAll] {
+    for scope in [StopScope::GilHolder, StopScope::AllThreads] {
         let mut bench = Bench::asleep();
         bench.reader.interpreters = vec![MAIN, MAIN + 1];
-        assert_eq!(bench.read(stillness).unwrap().len(), 2);
-        assert_eq!(bench.reader.seen, [(false, true), (false, true)]);
+        assert_eq!(bench.read(scope).unwrap().len(), 2);
+        assert_eq!(bench.reader.readings, [(false, true), (false, true)]);
         assert!(bench.threads.none_ran());
-        bench.read(stillness).unwrap();
-        assert_eq!(bench.reader.seen[2..], [(false, false), (false, false)]);
+        bench.read(scope).unwrap();
+        assert_eq!(bench.reader.readings[2..], [(false, false), (false, false)]);
     }
 }
 
 #[test]
 fn a_process_that_works_stands_still_while_it_is_read_or_has_no_cpu() {
-    for stillness in [Stillness::OfTheGil, Stillness::OfAll] {
+    for scope in [StopScope::GilHolder, StopScope::AllThreads] {
         let mut bench = Bench::working();
         bench.reader.holders = vec![THREAD];
         let mut stopped = 0;
         while stopped < 3 {
             bench.until_on_cpu();
-            bench.read(stillness).unwrap();
-            assert!(bench.reader.seen.iter().all(|&(_, ran)| ran));
-            stopped = bench.reader.seen.iter().filter(|(stands, _)| *stands).count();
+            bench.read(scope).unwrap();
+            assert!(bench.reader.readings.iter().all(|&(_, ran)| ran));
+            stopped = bench.reader.readings.iter().filter(|(is_stopped, _)| *is_stopped).count();
         }
         assert!(bench.stopper.stops.stops >= 3);
         assert!(!bench.threads.none_ran());
@@ -210,11 +211,11 @@ fn a_process_that_works_stands_still_while_it_is_read_or_has_no_cpu() {
 fn a_gil_that_changes_hands_is_followed_for_a_while() {
     let mut bench = Bench::two_asleep();
     bench.reader.holders = vec![0, THREAD, 0, 0];
-    bench.read(Stillness::OfTheGil).unwrap();
-    assert_eq!(bench.reader.seen.len(), 2);
+    bench.read(StopScope::GilHolder).unwrap();
+    assert_eq!(bench.reader.readings.len(), 2);
     bench.reader.holders = vec![0];
     bench.reader.switching = true;
-    assert_eq!(bench.read(Stillness::OfTheGil), Err("moved"));
+    assert_eq!(bench.read(StopScope::GilHolder), Err("moved"));
     assert_eq!(bench.stopper.stops.stops, 0);
 }
 
@@ -222,23 +223,23 @@ fn a_gil_that_changes_hands_is_followed_for_a_while() {
 fn a_call_that_is_being_entered_is_given_time() {
     let mut bench = Bench::asleep();
     bench.reader.incomplete = 5;
-    bench.read(Stillness::OfTheGil).unwrap();
-    assert_eq!(bench.reader.seen.len(), 6);
+    bench.read(StopScope::GilHolder).unwrap();
+    assert_eq!(bench.reader.readings.len(), 6);
     bench.reader.incomplete = 100;
-    assert_eq!(bench.read(Stillness::OfTheGil), Err("read"));
+    assert_eq!(bench.read(StopScope::GilHolder), Err("read"));
 }
 
 #[test]
 fn a_thread_that_works_without_the_gil_has_to_be_found_the_same_twice() {
     let mut bench = Bench::working();
     bench.until_on_cpu();
-    bench.read(Stillness::OfTheGil).unwrap();
+    bench.read(StopScope::GilHolder).unwrap();
     // What changes whenever it is read is stopped.
     bench.reader.changing = true;
-    bench.reader.seen.clear();
-    while !bench.reader.seen.contains(&(true, true)) {
+    bench.reader.readings.clear();
+    while !bench.reader.readings.contains(&(true, true)) {
         bench.until_on_cpu();
-        bench.read(Stillness::OfTheGil).unwrap();
+        bench.read(StopScope::GilHolder).unwrap();
     }
 }
 
@@ -246,8 +247,8 @@ fn a_thread_that_works_without_the_gil_has_to_be_found_the_same_twice() {
 fn a_holder_that_is_no_thread_of_the_process_means_the_only_one_or_all() {
     let mut bench = Bench::working();
     bench.reader.holders = vec![THREAD + 1];
-    while !bench.reader.seen.contains(&(true, true)) {
+    while !bench.reader.readings.contains(&(true, true)) {
         bench.until_on_cpu();
-        bench.read(Stillness::OfTheGil).unwrap();
+        bench.read(StopScope::GilHolder).unwrap();
     }
 }

@@ -7,7 +7,7 @@ fn piped(program: &str, arguments: &[&str]) -> Child {
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// A shell that has said it is ready, and what it says next.
+/// A shell that has next it is ready, and what it says next.
 fn shell(script: &str) -> (Child, impl FnMut() -> String) {
     let mut child = piped("sh", &["-c", script]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -36,7 +36,7 @@ fn kill(child: &Child, signal: i32) {
 /// Bounds that no busy machine reaches.
 fn patient(child: &Child) -> Stopper {
     let wait = Duration::from_secs(30);
-    Stopper::within(child.id() as i32, Limits { wait, hold: wait })
+    Stopper::with_limits(child.id() as i32, StopLimits { max_wait: wait, max_stop: wait })
 }
 
 fn end(mut child: Child) {
@@ -54,23 +54,23 @@ fn a_thread_stands_still_until_the_stop_is_dropped_and_the_time_is_counted() {
         assert_eq!(letter(&child), b't');
         drop(stop);
         becomes(&child, b"SR");
-        assert!(stopper.held_ns > 0);
+        assert!(stopper.last_stop_ns > 0);
     }
     assert_eq!(stopper.stops.stops, 2);
     assert!(stopper.stops.longest_ns <= stopper.stops.stopped_ns);
-    assert_eq!(tracer(child.id() as i32), None);
-    assert!(stopper.settle());
+    assert_eq!(tracer_of(child.id() as i32), None);
+    assert!(stopper.release_pending());
     end(child);
 }
 
 #[test]
 fn a_signal_that_comes_with_the_stop_is_handed_on() {
-    let (child, mut said) = shell("trap 'echo got' USR1; echo ready; while :; do :; done");
+    let (child, mut next) = shell("trap 'echo got' USR1; echo ready; while :; do :; done");
     let mut stopper = patient(&child);
     for _ in 0..50 {
         kill(&child, libc::SIGUSR1);
         drop(stopper.stop_these(&[child.id() as i32]).unwrap());
-        assert_eq!(said(), "got");
+        assert_eq!(next(), "got");
     }
     end(child);
 }
@@ -102,7 +102,7 @@ fn a_process_that_another_tracer_holds_is_refused_by_that_name() {
     let (seized, is_seized) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || {
-        let mut stopper = Stopper::of(tid);
+        let mut stopper = Stopper::new(tid);
         let stop = stopper.stop_these(&[tid]);
         seized.send(stop.is_ok()).unwrap();
         let _ = is_done.recv();
@@ -133,21 +133,21 @@ fn a_process_that_is_killed_while_it_stands_still_can_be_reaped() {
 #[test]
 fn the_exit_of_a_seized_process_is_told_to_a_parent_elsewhere() {
     // The shell waits for its child, whose pid it prints.
-    let (parent, mut said) =
+    let (parent, mut next) =
         shell("echo ready; sh -c 'echo $$; while :; do :; done' 2>/dev/null; echo over; read _");
-    let pid: i32 = said().parse().unwrap();
+    let pid: i32 = next().parse().unwrap();
     let wait = Duration::from_secs(30);
-    let mut stopper = Stopper::within(pid, Limits { wait, hold: wait });
+    let mut stopper = Stopper::with_limits(pid, StopLimits { max_wait: wait, max_stop: wait });
     let stop = stopper.stop_these(&[pid]).unwrap();
     // SAFETY: kill takes no pointers.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
     drop(stop);
     let deadline = Instant::now() + wait;
-    while !stopper.settle() {
+    while !stopper.release_pending() {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(said(), "over");
+    assert_eq!(next(), "over");
     end(parent);
 }
 
@@ -157,7 +157,8 @@ fn a_process_whose_threads_are_killed_as_they_are_looked_at_can_be_reaped() {
     for _ in 0..40 {
         let child = threaded();
         let pid = child.id() as i32;
-        let others: Vec<i32> = threads::list(pid).unwrap().into_iter().filter(|&tid| tid != pid).collect();
+        let others: Vec<i32> =
+            threads::list_tids(pid).unwrap().into_iter().filter(|&tid| tid != pid).collect();
         assert_eq!(others.len(), 3);
         for &tid in &others {
             ptrace(libc::PTRACE_SEIZE, tid, 0).unwrap();
@@ -165,7 +166,7 @@ fn a_process_whose_threads_are_killed_as_they_are_looked_at_can_be_reaped() {
         kill(&child, libc::SIGKILL);
         let deadline = Instant::now() + Duration::from_secs(30);
         for &tid in &others {
-            while matches!(look_closely(pid, tid), Seen::NotYet) {
+            while matches!(poll_with_state(pid, tid), PollResult::Pending) {
                 assert!(Instant::now() < deadline);
             }
         }
@@ -224,18 +225,18 @@ fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
-    let mut stopper = Stopper::of(pid);
+    let mut stopper = Stopper::new(pid);
     assert_eq!(stopper.stop_these(&[pid]).unwrap_err().kind(), "unstoppable");
     assert_eq!(stopper.stop_these(&[pid]).unwrap_err().kind(), "unstoppable");
     assert_eq!(stopper.stop().unwrap_err().kind(), "unstoppable");
-    assert!(!stopper.settle());
-    assert_eq!(stopper.stops, Stops::default());
+    assert!(!stopper.release_pending());
+    assert_eq!(stopper.stops, StopStats::default());
     release.write_all(b"\n").unwrap();
-    while !stopper.settle() {
+    while !stopper.release_pending() {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
-    assert_eq!(tracer(pid), None);
+    assert_eq!(tracer_of(pid), None);
     assert!(stopper.stop_these(&[pid]).is_ok());
     release.write_all(b"\n").unwrap();
     let mut status = 0;
@@ -251,7 +252,7 @@ fn sees_it_and_dies(tid: i32, signal: i32) {
         let tracer = libc::fork();
         if tracer == 0 {
             let seized = ptrace(libc::PTRACE_SEIZE, tid, 0).is_ok() && libc::kill(tid, signal) == 0;
-            while seized && !matches!(look(tid, tid), Seen::Stopped(seen) if seen == signal) {}
+            while seized && !matches!(poll(tid, tid), PollResult::Stopped(got) if got == signal) {}
             libc::kill(libc::getpid(), libc::SIGKILL);
         }
         assert_eq!(libc::waitpid(tracer, std::ptr::null_mut(), 0), tracer);

@@ -1,7 +1,6 @@
-//! What is asked of stacks besides their tree: how deep they are, which have a function, and what functions took
-//! in each of the cells that a side was cut into.
+//! Queries on stacks besides their tree: depths, which stacks have a function, and the cost of functions by cell.
 
-use super::{Broken, Pool, NONE};
+use super::{MismatchedColumns, Pool, NONE};
 
 /// For each row the number of a stack, the cell that it is of, and what it weighs there.
 #[derive(Clone, Copy)]
@@ -11,10 +10,10 @@ pub struct Rows<'a> {
     pub weights: &'a [f64],
 }
 
-/// Tables of words by cells, one word after the other.
-pub struct Spread {
-    pub own: Vec<f64>,
-    pub total: Vec<f64>,
+/// Costs of words by cell, one word after the other.
+pub struct CostTables {
+    pub self_cost: Vec<f64>,
+    pub total_cost: Vec<f64>,
 }
 
 impl Pool {
@@ -29,9 +28,9 @@ impl Pool {
     }
 
     /// For each stack whether it has any of the words that are wanted, and whether it ends with one.
-    pub fn holding(&self, wanted: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Broken> {
+    pub fn holding(&self, wanted: &[u8]) -> Result<(Vec<u8>, Vec<u8>), MismatchedColumns> {
         if wanted.len() != self.texts.len() {
-            return Err(Broken);
+            return Err(MismatchedColumns);
         }
         let is = |word: &u32| wanted[*word as usize] != 0;
         let any = |number| u8::from(self.stack(number).iter().any(is));
@@ -39,51 +38,57 @@ impl Pool {
         Ok(((0..self.stacks()).map(any).collect(), (0..self.stacks()).map(last).collect()))
     }
 
-    /// What words weigh in each cell: where stacks end with them, and where they are in stacks, each stack counted
-    /// once. `place` is the row of each word in the tables, from 0 without a gap; -1 of those that have none.
-    pub fn spread(&self, rows: Rows<'_>, place: &[i32], cells: usize) -> Result<Spread, Broken> {
+    /// Self and total cost of words in each cell; a total counts each stack once. `row_of_word` is the row of each
+    /// word in the tables, from 0 without a gap; -1 for words without a row.
+    pub fn cost_tables(
+        &self,
+        rows: Rows<'_>,
+        row_of_word: &[i32],
+        cells: usize,
+    ) -> Result<CostTables, MismatchedColumns> {
         let Rows { stacks, cells: at, weights } = rows;
-        if place.len() != self.texts.len() || stacks.len() != at.len() || stacks.len() != weights.len() {
-            return Err(Broken);
+        if row_of_word.len() != self.texts.len() || stacks.len() != at.len() || stacks.len() != weights.len()
+        {
+            return Err(MismatchedColumns);
         }
-        let words = place.iter().max().map_or(0, |&last| usize::try_from(last + 1).unwrap_or(0));
-        let size = words.checked_mul(cells).ok_or(Broken)?;
-        let mut spread = Spread { own: vec![0.0; size], total: vec![0.0; size] };
+        let words = row_of_word.iter().max().map_or(0, |&last| usize::try_from(last + 1).unwrap_or(0));
+        let size = words.checked_mul(cells).ok_or(MismatchedColumns)?;
+        let mut tables = CostTables { self_cost: vec![0.0; size], total_cost: vec![0.0; size] };
         // Rows of one stack after each other, so that its words are looked up once.
         let mut order: Vec<u32> = (0..stacks.len() as u32).collect();
         order.sort_by_key(|&row| stacks[row as usize]);
         let mut here: Vec<usize> = Vec::new();
         let mut last = None;
-        let mut known = NONE as i32;
+        let mut last_stack = NONE as i32;
         let mut counted = vec![-1; words];
         for row in order {
             let row = row as usize;
-            let (stack, cell) = (stacks[row], usize::try_from(at[row]).map_err(|_| Broken)?);
-            let number = usize::try_from(stack).map_err(|_| Broken)?;
+            let (stack, cell) = (stacks[row], usize::try_from(at[row]).map_err(|_| MismatchedColumns)?);
+            let number = usize::try_from(stack).map_err(|_| MismatchedColumns)?;
             if number >= self.stacks() || cell >= cells {
-                return Err(Broken);
+                return Err(MismatchedColumns);
             }
-            if stack != known {
-                known = stack;
+            if stack != last_stack {
+                last_stack = stack;
                 here.clear();
                 for &word in self.stack(number) {
-                    if let Ok(place) = usize::try_from(place[word as usize]) {
-                        if std::mem::replace(&mut counted[place], stack) != stack {
-                            here.push(place * cells);
+                    if let Ok(table_row) = usize::try_from(row_of_word[word as usize]) {
+                        if std::mem::replace(&mut counted[table_row], stack) != stack {
+                            here.push(table_row * cells);
                         }
                     }
                 }
-                let leaf = self.stack(number).last().map(|&word| place[word as usize]);
-                last = leaf.and_then(|place| usize::try_from(place).ok()).map(|place| place * cells);
+                let leaf = self.stack(number).last().map(|&word| row_of_word[word as usize]);
+                last = leaf.and_then(|row| usize::try_from(row).ok()).map(|row| row * cells);
             }
             for start in &here {
-                spread.total[start + cell] += weights[row];
+                tables.total_cost[start + cell] += weights[row];
             }
             if let Some(start) = last {
-                spread.own[start + cell] += weights[row];
+                tables.self_cost[start + cell] += weights[row];
             }
         }
-        Ok(spread)
+        Ok(tables)
     }
 }
 
@@ -104,14 +109,14 @@ mod tests {
     fn a_function_weighs_once_in_a_stack_however_often_it_is_in_it() {
         let pool = pool();
         let words: Vec<&str> = pool.words().collect();
-        let place: Vec<i32> = words
+        let row_of_word: Vec<i32> = words
             .iter()
             .map(|word| ["a", "b"].iter().position(|one| one == word).map_or(-1, |at| at as i32))
             .collect();
         let rows = Rows { stacks: &[2, 1, 1, 0], cells: &[0, 1, 0, 1], weights: &[1.0, 2.0, 4.0, 8.0] };
-        let spread = pool.spread(rows, &place, 2).expect("columns fit");
-        assert_eq!(spread.total, [4.0, 2.0, 5.0, 2.0]);
-        assert_eq!(spread.own, [4.0, 2.0, 1.0, 0.0]);
+        let tables = pool.cost_tables(rows, &row_of_word, 2).expect("columns fit");
+        assert_eq!(tables.total_cost, [4.0, 2.0, 5.0, 2.0]);
+        assert_eq!(tables.self_cost, [4.0, 2.0, 1.0, 0.0]);
         assert_eq!(pool.depths(), [1, 3, 1]);
         let wanted: Vec<u8> = words.iter().map(|&word| u8::from(word == "b")).collect();
         assert_eq!(pool.holding(&wanted), Ok((vec![0, 1, 1], vec![0, 0, 1])));
@@ -122,12 +127,12 @@ mod tests {
         let pool = pool();
         let none = vec![-1; pool.words().count()];
         let rows = |stacks, cells| Rows { stacks, cells, weights: &[1.0] };
-        assert!(pool.spread(rows(&[0], &[0]), &none, 1).is_ok());
-        assert!(pool.spread(rows(&[3], &[0]), &none, 1).is_err());
-        assert!(pool.spread(rows(&[-1], &[0]), &none, 1).is_err());
-        assert!(pool.spread(rows(&[0], &[1]), &none, 1).is_err());
-        assert!(pool.spread(rows(&[0], &[0, 0]), &none, 1).is_err());
-        assert!(pool.spread(rows(&[0], &[0]), &none[1..], 1).is_err());
+        assert!(pool.cost_tables(rows(&[0], &[0]), &none, 1).is_ok());
+        assert!(pool.cost_tables(rows(&[3], &[0]), &none, 1).is_err());
+        assert!(pool.cost_tables(rows(&[-1], &[0]), &none, 1).is_err());
+        assert!(pool.cost_tables(rows(&[0], &[1]), &none, 1).is_err());
+        assert!(pool.cost_tables(rows(&[0], &[0, 0]), &none, 1).is_err());
+        assert!(pool.cost_tables(rows(&[0], &[0]), &none[1..], 1).is_err());
         assert!(pool.holding(&[0]).is_err());
     }
 }
