@@ -11,7 +11,7 @@
 //! The collector: `folded` parses ingested windows, `trie` builds call trees, `collector_bindings` exports both to
 //! Python.
 
-/// A process, its threads and its memory as Linux shows them, and the CPU that the sampling thread runs on.
+/// What the kernel shows of the target, and the CPU and priority of the sampling thread.
 pub mod linux {
     pub mod os;
     pub mod target;
@@ -22,7 +22,7 @@ pub mod linux {
     pub mod sched_priority;
 }
 
-/// Frames and stacks: their texts, their numbers, and the interface of what reads them.
+/// Frames and stacks: their texts, their ids, and the interface of a reader.
 pub mod stacks {
     pub mod escape;
     pub mod frame_text;
@@ -30,10 +30,10 @@ pub mod stacks {
     pub mod stack_reader;
 }
 
-/// Readers of stacks: our own for CPython 3.11 to 3.14, and the py-spy crate's for the others.
+/// The readers of stacks: one for CPython 3.11 to 3.14, and one over the py-spy crate for other versions.
 pub mod cpython {
-    pub mod runtime;
     pub mod cpython_layout;
+    pub mod runtime;
     pub mod pyunicode;
     pub mod line_table;
     pub mod short_paths;
@@ -48,14 +48,14 @@ pub mod cpython {
     pub mod thread_names;
 }
 
-/// Stopping threads, and as few of them as possible.
+/// Stopping as few threads of the target as possible.
 pub mod ptrace {
     pub mod syscall_restart;
     pub mod ptrace_stop;
     pub mod gil_stop;
 }
 
-/// Sampling: when, what is counted, and how it is handed over.
+/// The sampling thread, its sessions, and their batches.
 pub mod sampler {
     pub mod counts;
     pub mod batch;
@@ -72,7 +72,7 @@ pub mod sampler {
     pub(crate) mod sampler_bindings;
 }
 
-/// The part of a collector that takes most of its time.
+/// The hot paths of the collector.
 pub mod collector {
     pub mod folded;
     pub mod trie;
@@ -105,7 +105,7 @@ mod sidelight_native {
         crate::stacks::escape::escape(text).into_owned()
     }
 
-    /// The stacks of a process as one reader finds them, by thread. Nothing is stopped for it.
+    /// The stacks of a process by thread, read once by the given reader. Stops no thread.
     #[pyfunction]
     #[pyo3(signature = (pid, *, reader = "own", max_depth = 4096))]
     fn snapshot(pid: i32, reader: &str, max_depth: usize) -> PyResult<Vec<(u64, String)>> {

@@ -40,7 +40,7 @@ const MAX_TABLE: usize = 1 << 20;
 const FIRST_BYTES: usize = 320;
 /// The `tp_name` of code objects.
 const CODE: &[u8] = b"code\0";
-/// What CPython puts between its own calls is in a file of this name.
+/// The file name of frames that CPython itself puts between calls.
 const SHIM: &str = "<shim>";
 
 /// The code objects of one process.
@@ -53,7 +53,7 @@ pub struct CodeObjects {
     files: ByAddress<SourcePath>,
     /// Address of the type of code objects, once one was seen.
     code_type: usize,
-    /// Counts the calls of `look`.
+    /// Counts the calls of `refresh`.
     tick: u64,
     // Kept to be filled again.
     compared: Vec<usize>,

@@ -76,7 +76,7 @@ pub struct Frame {
     /// The instruction being run or, up to 3.12, the one before the next.
     pub instruction: usize,
     pub owner: usize,
-    /// Owners from this one on are no Python functions: C code called what is above.
+    /// Owners from this one on are not Python functions: C code called the newer frames.
     pub first_foreign_owner: u8,
     pub entry: Entry,
     /// As much of it as has all of the above.
@@ -144,7 +144,7 @@ const WORD: usize = size_of::<usize>();
 const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
 /// Enough for any `_Py_DebugOffsets` known here.
 const TABLE_WORDS: usize = 96;
-/// Offsets beyond these are none: what is read by them must not become large.
+/// Larger offsets are invalid: they bound the size of reads.
 const LARGEST_OBJECT: usize = 4096;
 const LARGEST_STATE: usize = 1 << 20;
 /// The most interpreters that are followed.

@@ -39,7 +39,7 @@ pub struct CpythonReader<M> {
     frames: Vec<FrameId>,
 }
 
-/// What is known of an interpreter from the last reading.
+/// The cached state of an interpreter from the last reading.
 #[derive(Debug, Default)]
 struct Interpreter {
     /// In the order of its list.
@@ -272,7 +272,7 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
 }
 
 impl Interpreter {
-    /// Brings the threads into the order of the states: keeps those that are still there, adds new ones.
+    /// Brings the threads into the order of the states: keeps existing ones, adds new ones.
     fn reorder(&mut self, states: &ThreadStates) {
         let same = self.threads.len() == states.count()
             && self.threads.iter().zip(states.iter()).all(|(thread, (address, _))| thread.address == address);

@@ -167,7 +167,7 @@ impl Layout {
             }
             frame = memory.frame(previous)?;
         }
-        // The crate has its own words for what is too deep.
+        // The crate reports stacks that are too deep itself.
         Some(true)
     }
 }

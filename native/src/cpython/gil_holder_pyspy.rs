@@ -4,7 +4,7 @@ use crate::linux::threads::PTHREAD_TID_OFFSET;
 use crate::stacks::stack_reader::GilState;
 use remoteprocess::ProcessMemory;
 
-/// Where it stands, from the headers of 64-bit CPython, one for all releases of a minor version.
+/// Where the holder is stored, from the headers of 64-bit CPython, one for all releases of a minor version.
 #[derive(Clone, Copy, Debug)]
 pub struct GilHolder {
     /// The crate's `threadstate_address`.
@@ -52,7 +52,7 @@ impl GilHolder {
         Some(GilHolder { address: threadstate_address, pointee, thread })
     }
 
-    /// The kernel's id of the holder is None where it could not be told: the target's C library may not be glibc.
+    /// The kernel's id of the holder is None where it is unknown: the target's C library may not be glibc.
     pub fn read(&self, memory: &impl ProcessMemory) -> Option<GilState> {
         let (holder, switches) = match self.pointee {
             Pointee::ThreadState => (memory.copy_struct::<usize>(self.address).ok()?, 0),

@@ -176,8 +176,8 @@ fn failure(error: &anyhow::Error) -> Failure {
     Failure::new(kind, &message)
 }
 
-/// The crate must not stop the target (we do), and must hide no thread: idle ones are included and what is
-/// idle is decided here.
+/// The crate must not stop the target (`ptrace_stop` does), and must include idle threads: `counts` decides which
+/// threads are idle.
 fn config() -> Config {
     Config {
         blocking: LockingStrategy::NonBlocking,

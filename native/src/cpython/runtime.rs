@@ -16,8 +16,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Finds the Python of a process: by its symbols, or else by what the py-spy crate finds in its memory. (The
-    /// crate proves what it finds by reading stacks in its own way, which not every process has in its reach.)
+    /// Finds the Python of a process by its symbols, or else with the py-spy crate. The crate reads stacks to validate
+    /// an address, which fails in some processes, so it comes last.
     pub fn find(pid: i32, memory: &dyn Memory) -> Result<Runtime, Failure> {
         let process = Process::new(pid).map_err(|error| Failure::new("read", &error))?;
         let pyspy_failure = |error: anyhow::Error| Failure::new("read", &error);
@@ -29,7 +29,7 @@ impl Runtime {
         let python =
             format!("{}.{}.{}{}", version.major, version.minor, version.patch, version.release_flags);
         let symbol = info.get_symbol("_PyRuntime").map(|&address| address as usize);
-        // Where there are no symbols, it may have a section of its own.
+        // Without symbols, `_PyRuntime` may still have a section.
         let binaries = [&info.python_binary, &info.libpython_binary].into_iter().flatten();
         let sections = binaries.map(|binary| binary.pyruntime_addr as usize).filter(|&address| address != 0);
         for address in symbol.into_iter().chain(sections) {

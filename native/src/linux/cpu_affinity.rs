@@ -11,7 +11,7 @@ use std::mem::{size_of, zeroed};
 /// The affinity of the calling thread. Only that thread may use it.
 #[derive(Debug)]
 pub struct CpuAffinity {
-    /// The CPUs that it may run on; None if that cannot be told.
+    /// The CPUs that it may run on; None if unknown.
     allowed: Option<libc::cpu_set_t>,
     /// The CPU that it is pinned to.
     pinned: Option<usize>,

@@ -10,7 +10,7 @@ pub struct Span {
     pub length: usize,
 }
 
-/// There is nothing to be read at an address, or nobody to read it from.
+/// An address cannot be read, or the process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub address: usize,

@@ -21,13 +21,13 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
 }
 
-/// Makes the calling thread fit to sample.
+/// Sets up the calling thread for sampling.
 pub fn become_sampling_thread() {
     block_signals();
     wake_on_time();
 }
 
-/// Signals are for the host's own threads.
+/// Leaves all signals to the other threads of the process.
 fn block_signals() {
     // SAFETY: `all` is a valid signal set, filled before it is used.
     unsafe {
@@ -37,8 +37,8 @@ fn block_signals() {
     }
 }
 
-/// The kernel otherwise puts off a wake-up by up to 50 µs to make it coincide with others, such as the target's
-/// own timers: it would be looked at just when it begins to work.
+/// By default the kernel delays a wake-up by up to 50 µs to merge it with others, such as timers of the target:
+/// the target would be sampled just when it begins to work.
 fn wake_on_time() {
     // SAFETY: this request takes a number, no pointer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };

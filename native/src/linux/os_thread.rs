@@ -58,7 +58,7 @@ pub enum Activity {
     /// It was on no CPU.
     OffCpu,
     Ran,
-    /// It is no more.
+    /// It has ended.
     Exited,
 }
 
@@ -104,7 +104,7 @@ impl OsThread {
         self.schedstat.read::<128, _>(parse_runs).flatten()
     }
 
-    /// Works, or would if it had a CPU; None if that is not known.
+    /// Whether it works, or would if it had a CPU; None if unknown.
     pub fn busy(&self) -> Option<bool> {
         self.last.map(|last| last.busy)
     }
@@ -124,7 +124,7 @@ impl OsThread {
         self.last.is_some_and(|last| last.stopped)
     }
 
-    /// Would work if somebody else had not got its CPU.
+    /// Whether it was preempted at work.
     pub fn is_preempted(&self) -> bool {
         self.last.is_some_and(|last| last.off_cpu && last.busy)
     }
@@ -172,7 +172,7 @@ impl OsThread {
         }
     }
 
-    /// What became of it since the last observation.
+    /// What it did since the last observation.
     pub fn recheck(&mut self) -> Recheck {
         let runs = self.runs();
         match self.last {
@@ -295,7 +295,7 @@ mod tests {
         let before = observation(b'R', 8, 5, 2, None);
         assert!(observation(b'R', 8, 5, 3, Some(before)).busy);
         assert!(!observation(b'R', 8, 6, 2, Some(before)).busy);
-        // Both, and who knows in which order; or nothing is known of before.
+        // Both, in unknown order; or there is no earlier observation.
         assert!(observation(b'R', 9, 6, 3, Some(before)).busy);
         assert!(observation(b'R', 9, 6, 3, None).busy);
     }

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What the sampler may do with the process right now.
+/// The state of the process, as far as it matters to sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Running,
-    /// Stopped by a signal (state T): somebody's job control, or what a tracer left behind.
+    /// Stopped by a signal (state T): by job control, or left stopped by a tracer.
     Stopped,
     /// On its way out, or into another image: it has no memory to read.
     Leaving,
@@ -74,7 +74,7 @@ impl Target {
         clock_ns((!self.pid << 3) | CPUCLOCK_SCHED)
     }
 
-    /// Asks the kernel whether this process may read the target's memory, which takes what ptrace takes.
+    /// Checks with the kernel that this process may read the memory of the target: the same permission as ptrace.
     ///
     /// Not by opening /proc/PID/mem: that is refused by file mode as well, to a root that has SYS_PTRACE and
     /// no DAC_OVERRIDE, which is what a sidecar has.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
-/// Where glibc keeps a thread's id behind its pthread_t. Only believed if it names a thread of the target.
+/// Where glibc keeps a thread's id behind its pthread_t. Used only if it names a thread of the target.
 #[cfg(target_arch = "x86_64")]
 pub const PTHREAD_TID_OFFSET: usize = 720;
 #[cfg(not(target_arch = "x86_64"))]
@@ -23,7 +23,7 @@ pub struct Threads {
     by_tid: HashMap<i32, OsThread>,
     /// When the last observation began; its reader takes the value.
     pub observed_at: Option<Instant>,
-    /// The target lives in a pid namespace of its own: the ids it uses, and ours for them.
+    /// Where the target has another pid namespace: our thread ids by the ids in that namespace.
     inner_tids: Option<HashMap<i32, i32>>,
 }
 
@@ -45,12 +45,12 @@ impl Threads {
         })
     }
 
-    /// Looks at every thread anew. To be done before the target is stopped: after that they all read as stopped.
+    /// Observes every thread. Call it before the target is stopped: later they all read as stopped.
     ///
-    /// True if they had to be listed anew.
+    /// True if the threads had to be listed again.
     ///
     /// # Errors
-    /// If the process is no more.
+    /// If the process has ended.
     pub fn observe(&mut self) -> io::Result<bool> {
         self.observed_at = Some(Instant::now());
         let (mut ran, mut gone) = (false, self.by_tid.is_empty());
@@ -108,7 +108,7 @@ impl Threads {
         (self.by_tid.len() == 1).then(|| self.by_tid.keys().next().copied()).flatten()
     }
 
-    /// Our id of the thread that the target itself calls `inner_tid`.
+    /// Our id of the thread that has the id `inner_tid` in the target's pid namespace.
     fn host_tid(&self, inner_tid: i32) -> Option<i32> {
         let tid = match &self.inner_tids {
             Some(inner_tids) => *inner_tids.get(&inner_tid)?,
@@ -164,12 +164,12 @@ impl Threads {
         others.for_each(|(_, thread)| thread.mark_read());
     }
 
-    /// What was read of this thread must not be reused.
+    /// The last stacks of this thread must not be reused.
     pub fn invalidate(&mut self, tid: i32) {
         self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::invalidate);
     }
 
-    /// Nothing that was read is to be used again.
+    /// No last stack may be reused.
     pub fn invalidate_all(&mut self) {
         self.by_tid.values_mut().for_each(OsThread::invalidate);
     }
@@ -189,7 +189,7 @@ impl Threads {
         self.by_tid.values().all(OsThread::is_off_cpu)
     }
 
-    /// Whether none has run since the last observation, at which none was on a CPU, and none was born.
+    /// Whether none has run since the last observation, at which none was on a CPU, and no thread was created.
     pub fn are_all_off_cpu(&mut self) -> bool {
         self.by_tid.values_mut().all(|thread| thread.recheck() == Recheck::OffCpu)
             && self.task_dir.metadata().is_ok_and(|task_dir| task_dir.nlink() == self.listed_link_count)

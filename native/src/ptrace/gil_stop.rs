@@ -46,12 +46,12 @@ pub enum StopScope {
 type ReadResult = Result<Vec<ThreadStack>, Failure>;
 
 impl ConsistentReader<'_> {
-    /// Reads all Python threads. `threads` must have been looked at just now; what has not run since it was last
-    /// read is not read again.
+    /// Reads all Python threads. `threads` must have been observed just now. Threads that have not run since they were
+    /// last read are not read again.
     ///
     /// # Errors
     /// `moved` if something ran at every try; `unstoppable`, `slow`, `traced`, `leaving` and `lock` from stopping;
-    /// whatever the reader says.
+    /// the errors of the reader.
     pub fn read(&mut self, scope: StopScope, stopper: &mut Stopper) -> ReadResult {
         let interpreters = self.reader.interpreters()?;
         let mut stacks = Vec::new();
@@ -75,7 +75,7 @@ impl ConsistentReader<'_> {
         if interpreters.len() > 1 {
             self.invalidate_ran(&stacks);
         }
-        // Whoever is in no interpreter had nothing to be read. Only where all was read after one and the same look.
+        // A thread in no interpreter had nothing to read. True only if all was read after the same observation.
         if interpreters.len() == 1 || !reobserved {
             self.mark_others_read(&stacks);
         }

@@ -20,10 +20,10 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Waiting keeps the CPU this long: a thread that is on another one stops within microseconds, and to give this
-/// one up where others want it would be to hold that thread for as long as they run.
+/// How long a wait spins: a thread on another CPU stops within microseconds. If the sampler gave up its CPU to other
+/// threads, that thread would stay stopped for as long as they run.
 const SPIN: Duration = Duration::from_micros(50);
-/// Then it yields this long, then it sleeps.
+/// How long it yields after that; then it sleeps.
 const YIELD: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 
@@ -55,7 +55,7 @@ pub struct StopStats {
 pub enum StopError {
     /// The thread did not stop in time, or one that missed an earlier stop is still outstanding.
     Unstoppable(i32),
-    /// The others would have stood still for too long until it stopped.
+    /// The other threads would have been stopped for too long until it stopped.
     Slow(i32),
     /// It has another tracer.
     Traced(i32),
@@ -77,7 +77,7 @@ pub struct Stopper {
     pub stops: StopStats,
     /// How long the last stop lasted.
     pub last_stop_ns: u64,
-    /// A thread that was held since this was last taken.
+    /// A thread that was stopped since this was last taken.
     pub last_stopped_tid: Option<i32>,
 }
 
@@ -407,14 +407,14 @@ fn wait_nohang(tid: i32, what: libc::c_int) -> Option<WaitEvent> {
 /// `poll`, and where there is no event, the state of the thread: its stop may have been reported to another thread
 /// of this process that called waitpid, and the exit of a main thread is reported to its parent only.
 ///
-/// The state is read first. Else a thread that ends in between is known to have ended and was not waited for, and
-/// while a seized thread is not, its process is a zombie that its parent cannot reap. One whose state cannot be
-/// read is looked at again: if it has gone, so `poll` says then.
+/// The state is read first. Otherwise a thread could end in between and be taken as ended without being reaped, and its
+/// process would stay a zombie that its parent cannot reap. A thread whose state cannot be read is polled again: if
+/// it has ended, `poll` reports it then.
 fn poll_with_state(pid: i32, tid: i32) -> PollResult {
     let state = state(pid, tid);
     match (poll(pid, tid), state) {
         (PollResult::Pending, Some(b'Z' | b'X')) => PollResult::Gone,
-        // Stopped since the first look, or told to somebody else: a second look knows.
+        // Stopped since the first poll, or reported to another thread: a second poll decides.
         (PollResult::Pending, Some(b't')) => match poll(pid, tid) {
             PollResult::Pending => PollResult::Stopped(0),
             result => result,
@@ -429,8 +429,8 @@ fn reaped(pid: i32) -> bool {
     if !traced_by_this_thread(pid) || parent(pid) == Some(std::process::id() as i32) {
         return true;
     }
-    // Reported to a tracer that is not the parent's process, an exit is then told to the parent (wait(2) keeps that
-    // to itself; `wait_task_zombie` in the kernel's exit.c). Nothing is told while other threads live.
+    // Reported to a tracer that is not the parent's process, an exit is then reported to the parent (wait(2) keeps that
+    // to itself; `wait_task_zombie` in the kernel's exit.c). Nothing is reported while other threads live.
     wait_nohang(pid, libc::WEXITED).is_none_or(|event| event.pid != 0)
 }
 

@@ -17,7 +17,7 @@ mod x86_64 {
     const ORIG_RAX: usize = 120;
 
     /// Calls that do nothing before they wait, and return EINTR where no handler ran. Not close(2) and
-    /// connect(2): what they began goes on.
+    /// connect(2): the operation that they began continues.
     const RESTARTABLE: [libc::c_long; 18] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
@@ -69,95 +69,4 @@ pub fn restart_interrupted(tid: i32) {
     x86_64::restart_interrupted(tid);
     #[cfg(not(target_arch = "x86_64"))]
     let _ = tid;
-}
-
-#[cfg(all(test, target_arch = "x86_64"))]
-mod tests {
-    use crate::ptrace::ptrace_stop::{StopLimits, Stopper};
-    use std::fs::File;
-    use std::io::{Read, Write};
-    use std::os::fd::FromRawFd;
-    use std::time::{Duration, Instant};
-
-    extern "C" fn nothing(_: libc::c_int) {}
-
-    fn pipe() -> [i32; 2] {
-        let mut ends = [0; 2];
-        // SAFETY: `ends` has room for two descriptors.
-        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-        ends
-    }
-
-    /// A process that waits for a byte with epoll, with a handler for SIGUSR1, and tells what the wait gave: its
-    /// pid, what to write to, what to read from.
-    fn waiting() -> (i32, File, File) {
-        let (events, results) = (pipe(), pipe());
-        // SAFETY: the child only makes system calls, on what it was given; the ends are nobody else's.
-        unsafe {
-            let pid = libc::fork();
-            if pid == 0 {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-                libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
-                libc::close(events[1]);
-                let epoll = libc::epoll_create1(0);
-                let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-                libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, events[0], &mut event);
-                loop {
-                    let got = libc::epoll_wait(epoll, &mut event, 1, 60_000);
-                    let result = if got < 0 { -*libc::__errno_location() } else { got } as i8;
-                    libc::write(results[1], (&raw const result).cast(), 1);
-                    let mut byte = 0u8;
-                    if got > 0 && libc::read(events[0], (&raw mut byte).cast(), 1) == 0 {
-                        libc::_exit(0);
-                    }
-                }
-            }
-            libc::close(events[0]);
-            libc::close(results[1]);
-            (pid, File::from_raw_fd(events[1]), File::from_raw_fd(results[0]))
-        }
-    }
-
-    fn is_waiting(pid: i32) -> bool {
-        std::fs::read_to_string(format!("/proc/{pid}/syscall"))
-            .is_ok_and(|call| call.starts_with(&format!("{} ", libc::SYS_epoll_wait)))
-    }
-
-    #[test]
-    fn a_wait_goes_on_after_a_stop_and_ends_as_it_would_have() {
-        let (pid, mut events, mut results) = waiting();
-        let mut next = || {
-            let mut result = [0];
-            results.read_exact(&mut result).unwrap();
-            result[0] as i8
-        };
-        let wait = Duration::from_secs(30);
-        let deadline = Instant::now() + wait;
-        let until_it_waits = || {
-            while !is_waiting(pid) {
-                assert!(Instant::now() < deadline);
-                std::thread::yield_now();
-            }
-        };
-        let mut stopper = Stopper::with_limits(pid, StopLimits { max_wait: wait, max_stop: wait });
-        for _ in 0..20 {
-            until_it_waits();
-            drop(stopper.stop_these(&[pid]).unwrap());
-        }
-        events.write_all(b"x").unwrap();
-        assert_eq!(next(), 1);
-        // A signal that comes with the stop interrupts the wait as ever.
-        until_it_waits();
-        let stop = stopper.stop_these(&[pid]).unwrap();
-        // SAFETY: kill takes no pointers.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGUSR1) }, 0);
-        drop(stop);
-        assert_eq!(i32::from(next()), -libc::EINTR);
-        drop(events);
-        let mut status = 0;
-        // SAFETY: `status` is valid to write to.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-        assert_eq!(status, 0);
-    }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Attaching fails now and then while a process starts or its interpreter moves; it is tried this often.
+/// How often attaching is retried: it fails now and then while a process starts or its interpreter runs.
 const TRIES: u32 = 10;
 /// As many of these use the CPython reader, where the py-spy reader is an alternative.
 const CPYTHON_READER_TRIES: u32 = 3;

@@ -15,7 +15,7 @@ pub struct ClockReading {
     pub sampler_cpu_ns: u64,
 }
 
-/// Sampling that has begun and not yet been taken.
+/// The batch that is being filled.
 #[derive(Debug)]
 pub struct OpenBatch {
     began: ClockReading,
@@ -23,7 +23,7 @@ pub struct OpenBatch {
     counts: Counts,
 }
 
-/// What adds up tick by tick.
+/// The quality of a batch: sums over its ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Quality {
     /// Ticks tried, failed ones included.
@@ -53,7 +53,7 @@ pub struct Batch {
     texts: FrameTexts,
 }
 
-/// A wall clock that moved against the monotonic one by more was set by somebody (or the machine slept).
+/// If the wall clock moves further against the monotonic clock, it was set (or the machine slept).
 const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
 impl OpenBatch {

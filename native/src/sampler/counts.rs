@@ -13,9 +13,9 @@ pub enum State {
 }
 
 impl State {
-    /// Decides from what was read about a thread.
+    /// Decides the state of a thread.
     ///
-    /// `busy` is what the kernel says of it; `active` is the reader's guess, used only where the OS thread is
+    /// `busy` is from the kernel; `active` is the reader's guess, used only where the OS thread is
     /// not known. Holding the GIL outranks both: it is read at the same instant as the stack, and a holder that
     /// the kernel put to sleep (a page fault, a disk read inside C code) keeps every other thread from running
     /// Python.
@@ -30,7 +30,7 @@ impl State {
     }
 }
 
-/// Whose samples are counted together.
+/// The label under which the samples of a thread are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ThreadLabel {
     Main,
@@ -52,7 +52,7 @@ impl ThreadLabel {
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub label: ThreadLabel,
-    /// What the program calls the thread, where that is asked for and known.
+    /// The name of the thread in the program, if requested and known.
     pub name: Option<Arc<str>>,
     pub stack: StackId,
     pub state: State,
@@ -97,7 +97,7 @@ impl Counts {
         self.rows.iter().map(|((label, stack), states)| (label, *stack, *states))
     }
 
-    /// Gives what was counted and begins anew.
+    /// Returns the counts and starts again from zero.
     pub fn take(&mut self) -> Counts {
         std::mem::replace(self, Counts::new(self.max_rows))
     }

@@ -35,7 +35,7 @@ impl Engine {
         Ok(Engine { mailbox, next_id: AtomicU64::new(0) })
     }
 
-    /// Hands a process over. The inner failure is that of a first reading, which is not counted.
+    /// Starts to sample a process. The inner failure is that of a first reading, which is not counted.
     #[allow(clippy::type_complexity)]
     pub fn start_session(
         &self,
@@ -61,7 +61,7 @@ impl Engine {
         Ok(answer.map(|session| (id, session)))
     }
 
-    /// None pauses. Waits until it is so: a process that is paused does not stand still.
+    /// None pauses. Waits until the thread has applied it: a paused process is never stopped.
     pub fn set_period(&self, id: u64, period_ns: Option<u64>) {
         let (reply, answer) = mpsc::sync_channel(1);
         self.mailbox.send(Message::SetPeriod(id, period_ns, reply));
@@ -69,12 +69,12 @@ impl Engine {
         let _ = answer.recv_timeout(REPLY_TIMEOUT);
     }
 
-    /// Tells the thread to let go of a process, without waiting for it.
+    /// Tells the thread to detach a process, without waiting for it.
     pub fn end(&self, id: u64) {
         self.mailbox.send(Message::Stop(id));
     }
 
-    /// Lets go of a process and waits until that is done.
+    /// Detaches a process and waits until that is done.
     pub fn stop(&self, id: u64, session: &SharedSession) {
         self.end(id);
         session.wait_until_detached(REPLY_TIMEOUT);

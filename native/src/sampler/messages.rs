@@ -20,13 +20,13 @@ pub struct SamplingOptions {
     pub reader: Option<ReaderKind>,
     /// Frames per stack, at least 1.
     pub max_depth: usize,
-    /// Stacks told apart in one batch, at least 1.
+    /// Maximum of distinct stacks in one batch, at least 1.
     pub max_stacks: usize,
     pub limits: StopLimits,
-    /// Whether threads are told apart by their names in what is counted, and in what is kept one by one.
+    /// Whether the counts distinguish threads by name, and whether the timed samples do.
     pub names: bool,
     pub timed_names: bool,
-    /// Samples kept one by one.
+    /// Maximum of timed samples.
     pub timed: usize,
 }
 
@@ -91,13 +91,13 @@ impl Mailbox {
         }
     }
 
-    /// The thread has ended: nobody reads messages any more. Those who sent one learn it from this.
+    /// The thread has ended. Drops unread messages, which tells their senders.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.lock().clear();
     }
 
-    /// Waits until there are messages or a moment on the monotonic clock has come.
+    /// Waits for messages until a time on the monotonic clock.
     pub fn wait_until(&self, deadline_ns: u64) -> Vec<Message> {
         let pause = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
         let mut messages = self.lock();

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// What is stopped while a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The thread that holds the GIL, which keeps all stacks as they are. They are true.
+    /// The thread that holds the GIL, so that no stack changes. Stacks are consistent.
     Gil,
-    /// Every thread. The stacks are true.
+    /// Every thread. Stacks are consistent.
     Blocking,
     /// Nothing: cheaper, but most stacks of busy Python 3.11+ code never existed.
     Nonblocking,
@@ -34,9 +34,9 @@ pub struct ProcessSampler {
     threads: Threads,
     stopper: Stopper,
     last: LastSample,
-    /// Where the names of threads are asked for.
+    /// None unless thread names are requested.
     names: Option<ThreadNames>,
-    /// The CPU on which the process was last found at work: a sampler that waits for the next tick there need not stop it.
+    /// The CPU on which the process last worked. A sampler that waits for the next tick there need not stop it.
     pub cpu: Option<usize>,
 }
 
@@ -76,10 +76,10 @@ impl ProcessSampler {
         })
     }
 
-    /// Looks at each Python thread.
+    /// Takes one sample of each Python thread.
     ///
     /// # Errors
-    /// If there is nothing to be counted; the kind says under which word it is.
+    /// If there is nothing to count; `kind` is the kind of error.
     pub fn sample_once(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
         self.observe(interner)?;
         match self.threads.is_stopped() {
@@ -88,7 +88,7 @@ impl ProcessSampler {
         }
     }
 
-    /// The same, also of a process that stands in state T: is there anything to be read?
+    /// The same, also of a process in state T: checks that its stacks can be read.
     ///
     /// # Errors
     /// If not.
@@ -157,14 +157,14 @@ impl ProcessSampler {
         &self.last.samples
     }
 
-    /// How the target stood still since this was asked last; to be asked at the end of a tick. A thread that wants the
-    /// CPU that the tick had has stood still since it was looked at.
+    /// The stops since the last call; call it at the end of a tick. A preempted thread that waits for the CPU of the
+    /// tick counts as stopped since it was observed.
     pub fn take_stops(&mut self) -> StopStats {
         let stops = std::mem::take(&mut self.stopper.stops);
         if let Some(tid) = self.stopper.last_stopped_tid.take() {
             self.cpu = last_cpu(self.target.pid, tid);
         }
-        // A process that stands anyway is not looked at.
+        // A process that is stopped anyway is not observed.
         let observed_at = self.threads.observed_at.take();
         if stops.stops > 0 || self.mode == Mode::Nonblocking {
             return stops;

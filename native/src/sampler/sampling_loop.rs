@@ -126,7 +126,7 @@ impl SamplingLoop<'_> {
 
     fn start(&mut self, session: NewSession) {
         let NewSession { id, mut sampler, options, attach_cpu_ns, reply } = session;
-        // For the batch before, the batch that is open, and what is kept one by one.
+        // Room for the last batch, the open batch and the timed samples.
         let mut interner =
             StackInterner::new(options.max_stacks.saturating_mul(2).saturating_add(options.timed));
         let readable = guarded(|| sampler.check_readable(&mut interner));

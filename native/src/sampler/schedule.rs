@@ -52,7 +52,7 @@ impl Schedule {
         self.deadline_ns
     }
 
-    /// Moves on to the next deadline after a tick that ended at `now_ns` and made the target stand still for
+    /// Moves on to the next deadline after a tick that ended at `now_ns` and stopped the target for
     /// `stop_ns`. Returns the time that was given up.
     pub fn advance(&mut self, now_ns: u64, stop_ns: u64, jitter: f64) -> u64 {
         self.mean_stop_ns += (stop_ns as f64 - self.mean_stop_ns) * EWMA_WEIGHT;

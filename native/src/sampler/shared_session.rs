@@ -30,7 +30,7 @@ pub struct SessionState {
     ring: SampleRing,
     /// The clocks after the last tick, for when the target is no longer there to ask.
     last: ClockReading,
-    /// The target has been detached. Time stands still from then on.
+    /// The target has been detached. Clocks are frozen from then on.
     detached: bool,
     ended: Option<String>,
     recent_stacks: RecentStacks,
@@ -47,7 +47,7 @@ struct RecentStacks {
 
 /// Stacks that were not counted for at least this long are dropped, once they are as many as the others.
 const RETENTION_NS: u64 = 120_000_000_000;
-/// How old the target's CPU time may be that is kept for when it can no longer be asked.
+/// Maximum age of the saved CPU time of the target, which is used once it has ended.
 const CPU_CLOCK_MAX_AGE_NS: u64 = 50_000_000;
 /// There is no point in tidying up less.
 const MIN_STACKS_TO_DROP: usize = 1000;
@@ -99,7 +99,7 @@ impl SharedSession {
         self.lock().ended.clone()
     }
 
-    /// The target has been detached; `ended` says why if nobody asked for it.
+    /// The target has been detached; `ended` is the reason if no caller requested it.
     pub fn finish(&self, ended: Option<String>) {
         let mut state = self.lock();
         if !state.detached {
@@ -165,7 +165,7 @@ impl SessionState {
         batch
     }
 
-    /// Days of sampling see ever new stacks: what the last windows did not have is dropped.
+    /// Drops stacks that the last batches did not have: days of sampling see ever new stacks.
     fn drop_old_stacks(&mut self, now_ns: u64) {
         let full = self.recent_stacks.recent.len() >= self.max_stacks;
         if !full && now_ns - self.recent_stacks.rotated_ns < RETENTION_NS {

@@ -10,7 +10,7 @@ use py_spy::{Config, PythonSpy};
 /// More than this are not expected of one process.
 const MAX_STACKS: usize = 1 << 20;
 
-/// The stacks of all threads, by pthread, as the own reader or the py-spy crate's finds them.
+/// The stacks of all threads, by pthread, read by the CPython reader or the py-spy crate.
 pub fn snapshot(pid: i32, use_cpython_reader: bool, max_depth: usize) -> Result<Vec<(u64, String)>, Failure> {
     let mut interner = StackInterner::new(MAX_STACKS);
     let mut found = Vec::new();

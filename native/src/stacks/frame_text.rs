@@ -4,7 +4,7 @@ use crate::stacks::escape::escape;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Stands in the middle of a stack for the frames that were cut out of it.
+/// Replaces the frames that were cut out of the middle of a stack.
 pub const TRUNCATED: &str = "(truncated)";
 /// The stack of a thread that has a Python thread state but runs no Python function.
 pub const NO_FRAMES: &str = "(no Python frames)";
@@ -18,7 +18,7 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Adds the text of the frame as it stands in a folded line: what `py-spy record -f raw` prints, escaped.
+    /// Appends the text of the frame for a folded line: the text of `py-spy record -f raw`, escaped.
     pub fn write_escaped(&self, text: &mut String) {
         let began = text.len();
         self.write(text);

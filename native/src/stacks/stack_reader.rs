@@ -13,12 +13,12 @@ pub struct ThreadStack {
     /// Address of the interpreter it belongs to.
     pub interpreter: usize,
     pub owns_gil: bool,
-    /// The reader's guess, for a thread whose OS thread is not known.
+    /// The reader's guess of activity, for a thread whose OS thread is unknown.
     pub active: bool,
     pub stack: StackId,
     /// Frames were cut out of the stack.
     pub truncated: bool,
-    /// The stack could not be read; `stack` means nothing.
+    /// The stack could not be read; `stack` has no meaning.
     pub failed: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Failure {
     pub retry: bool,
 }
 
-/// Reads the stacks of one process. What it reads must stand still: stopping is the caller's business.
+/// Reads the stacks of one process. The caller stops what must not run meanwhile.
 pub trait StackReader: Send {
     /// Addresses of the interpreters whose threads `read` gives, the main one first.
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure>;
@@ -68,7 +68,7 @@ pub trait StackReader: Send {
 
     fn gil(&mut self, interpreter: usize) -> Result<GilState, Failure>;
 
-    /// A reading that is not over by then is to be given up, as `slow`: a thread stands still for it.
+    /// A reading fails as `slow` at this time: a thread is stopped for it.
     fn set_deadline(&mut self, _until: Option<Instant>) {}
 
     /// All threads of an interpreter. `ran` tells of a thread, by the id the target knows it by, whether it may
