@@ -152,7 +152,8 @@ def test_pods_without_a_sidecar_and_rollouts_are_seen_as_they_happen(
         api.apply(deployment(namespace))
         eventually("two pods", lambda: len(pods_of(api, namespace)) == 2)
         eventually(
-            "they are seen", lambda: (one.workload("shop", namespace) or {}).get("pod_counts", {}).get("total") == 2
+            "they are seen",
+            lambda: (one.workload("shop", namespace) or {}).get("pod_counts", {}).get("total") == 2,
         )
         assert one.workload("shop", namespace)["pod_counts"]["starting"] == 2
         complete(api, namespace)
