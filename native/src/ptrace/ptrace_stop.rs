@@ -109,11 +109,7 @@ impl StopStats {
 }
 
 impl Stopper {
-    pub fn new(pid: i32) -> Stopper {
-        Stopper::with_limits(pid, StopLimits::default())
-    }
-
-    pub fn with_limits(pid: i32, limits: StopLimits) -> Stopper {
+    pub fn new(pid: i32, limits: StopLimits) -> Stopper {
         let (pending_stops, stops) = (Vec::new(), StopStats::default());
         Stopper {
             pid,

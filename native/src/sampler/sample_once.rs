@@ -63,7 +63,7 @@ impl ProcessSampler {
         names: Option<ThreadNames>,
     ) -> Result<ProcessSampler, Failure> {
         let threads = Threads::new(target.pid).map_err(|error| Failure::new("leaving", &error))?;
-        let stopper = Stopper::with_limits(target.pid, limits);
+        let stopper = Stopper::new(target.pid, limits);
         Ok(ProcessSampler {
             target,
             mode,

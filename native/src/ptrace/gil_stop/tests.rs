@@ -97,7 +97,7 @@ impl Bench {
                 readings: Vec::new(),
             },
             threads: Threads::new(tid).unwrap(),
-            stopper: Stopper::with_limits(tid, StopLimits { max_wait: wait, max_stop: wait }),
+            stopper: Stopper::new(tid, StopLimits { max_wait: wait, max_stop: wait }),
             interner: StackInterner::new(100),
         }
     }

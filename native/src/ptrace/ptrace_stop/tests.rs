@@ -7,7 +7,7 @@ fn piped(program: &str, arguments: &[&str]) -> Child {
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// A shell that has next it is ready, and what it says next.
+/// A shell that has printed `ready`, and a function that reads its next line.
 fn shell(script: &str) -> (Child, impl FnMut() -> String) {
     let mut child = piped("sh", &["-c", script]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -33,10 +33,12 @@ fn kill(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
-/// Bounds that no busy machine reaches.
+/// Limits that no busy machine reaches.
+const PATIENT: StopLimits =
+    StopLimits { max_wait: Duration::from_secs(30), max_stop: Duration::from_secs(30) };
+
 fn patient(child: &Child) -> Stopper {
-    let wait = Duration::from_secs(30);
-    Stopper::with_limits(child.id() as i32, StopLimits { max_wait: wait, max_stop: wait })
+    Stopper::new(child.id() as i32, PATIENT)
 }
 
 fn end(mut child: Child) {
@@ -102,7 +104,7 @@ fn a_process_that_another_tracer_holds_is_refused_by_that_name() {
     let (seized, is_seized) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || {
-        let mut stopper = Stopper::new(tid);
+        let mut stopper = Stopper::new(tid, PATIENT);
         let stop = stopper.stop_these(&[tid]);
         seized.send(stop.is_ok()).unwrap();
         let _ = is_done.recv();
@@ -137,7 +139,7 @@ fn the_exit_of_a_seized_process_is_told_to_a_parent_elsewhere() {
         shell("echo ready; sh -c 'echo $$; while :; do :; done' 2>/dev/null; echo over; read _");
     let pid: i32 = next().parse().unwrap();
     let wait = Duration::from_secs(30);
-    let mut stopper = Stopper::with_limits(pid, StopLimits { max_wait: wait, max_stop: wait });
+    let mut stopper = Stopper::new(pid, StopLimits { max_wait: wait, max_stop: wait });
     let stop = stopper.stop_these(&[pid]).unwrap();
     // SAFETY: kill takes no pointers.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
@@ -225,7 +227,7 @@ fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
-    let mut stopper = Stopper::new(pid);
+    let mut stopper = Stopper::new(pid, StopLimits::default());
     assert_eq!(stopper.stop_these(&[pid]).unwrap_err().kind(), "unstoppable");
     assert_eq!(stopper.stop_these(&[pid]).unwrap_err().kind(), "unstoppable");
     assert_eq!(stopper.stop().unwrap_err().kind(), "unstoppable");
@@ -237,6 +239,7 @@ fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
         std::thread::yield_now();
     }
     assert_eq!(tracer_of(pid), None);
+    stopper.limits = PATIENT;
     assert!(stopper.stop_these(&[pid]).is_ok());
     release.write_all(b"\n").unwrap();
     let mut status = 0;
@@ -339,7 +342,7 @@ mod syscall_restart {
                 std::thread::yield_now();
             }
         };
-        let mut stopper = Stopper::with_limits(pid, StopLimits { max_wait: wait, max_stop: wait });
+        let mut stopper = Stopper::new(pid, StopLimits { max_wait: wait, max_stop: wait });
         for _ in 0..20 {
             until_it_waits();
             drop(stopper.stop_these(&[pid]).unwrap());
