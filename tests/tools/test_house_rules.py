@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.tools.naming import find_large_folders, read_modules
+
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 500
 WORDS_THAT_SAY_NOTHING = {
@@ -40,6 +42,10 @@ def test_no_module_is_longer_than_a_reader_can_hold():
 
 def test_no_module_is_named_by_a_word_that_says_nothing():
     assert [str(path) for path in SOURCES if path.stem.lower() in WORDS_THAT_SAY_NOTHING] == []
+
+
+def test_no_folder_has_more_modules_than_a_reader_can_hold():
+    assert find_large_folders(read_modules()) == {}
 
 
 def test_make_help_lists_every_target_a_person_may_ask_for():
