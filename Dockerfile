@@ -42,7 +42,7 @@ COPY injector injector
 COPY cli cli
 COPY examples examples
 COPY --from=ui /src/web/dist web/dist
-RUN for folder in core model kubernetes sidecar collector injector cli; do \
+RUN set -e; for folder in core model kubernetes sidecar collector injector cli; do \
         /build/bin/python -m build --no-isolation --wheel --outdir /wheels/$folder $folder; \
     done
 
