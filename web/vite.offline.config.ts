@@ -11,8 +11,8 @@ export default defineConfig({
   publicDir: false,
   resolve: {
     alias: [
-      { find: /^.*\/location\.ts$/, replacement: here("src/offline/location.ts") },
-      { find: /^.*\/lines\.tsx$/, replacement: here("src/offline/lines.tsx") },
+      { find: /^.*\/location\.ts$/, replacement: here("src/offline/fragmentLocation.ts") },
+      { find: /^.*\/LinesView\.tsx$/, replacement: here("src/offline/LinesUnavailable.tsx") },
     ],
   },
   build: {

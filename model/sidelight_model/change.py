@@ -1,9 +1,10 @@
 """What differs between two sides, in numbers and in the words that the pages use.
 
-The twin of the UI's `flame/compare.ts` and `verdict.ts`: the same vectors are put to both
-(`web/test/vectors/changes.json`). A side's time is divided by how long its pods were watched, so code that
-did not change keeps its rate when something else grows. A difference counts as a change only beyond twice the
-counting noise: n samples scatter by about √n, so a value v seen in n samples is known to within v/√n.
+The twin of the UI's `flamegraph/tree/compare.ts` and `flamegraph/analysis/frameDescription.ts`: the same
+vectors are put to both (`web/test/vectors/changes.json`). A side's time is divided by how long its pods were
+watched, so code that did not change keeps its rate when something else grows. A difference counts as a change
+only beyond twice the counting noise: n samples scatter by about √n, so a value v seen in n samples is known
+to within v/√n.
 """
 
 from __future__ import annotations

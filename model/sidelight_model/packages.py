@@ -1,6 +1,7 @@
 """The package that a frame belongs to, read off its text.
 
-The same rule as the pages' (`web/src/flame/packages.ts`): both are held to `web/test/vectors/packages.json`.
+The same rule as the pages' (`web/src/flamegraph/tree/packages.ts`): both are held to
+`web/test/vectors/packages.json`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def test_a_frames_package_is_the_one_that_the_pages_colour_it_by() -> None:
 
 
 def test_what_the_pages_call_the_standard_library_is_that_here_too() -> None:
-    source = (WEB / "src" / "flame" / "packages.ts").read_text()
+    source = (WEB / "src" / "flamegraph" / "tree" / "packages.ts").read_text()
     listed = source.partition("new Set((")[2].partition(").split")[0]
     names = {name for name in "".join(listed.split('"')[1::2]).split() if name}
     assert len(names) > 200

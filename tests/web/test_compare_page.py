@@ -1,6 +1,6 @@
 """Comparing two sides: what differs and why, what the comparison stands on, and what its sides can be.
 
-The words of verdicts are tested without a browser (`web/test/words.test.ts`).
+The words of verdicts are tested without a browser (`web/test/renderedText.test.ts`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_all_scripts_of_the_pages_are_within_their_budget() -> None:
 def test_what_few_visits_need_is_loaded_where_it_is_shown(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     boxes(page)
-    loaded = "performance.getEntriesByType('resource').filter(({ name }) => /words-.*json/.test(name)).length"
+    loaded = "performance.getEntriesByType('resource').filter(({ name }) => /help-.*json/.test(name)).length"
     assert page.evaluate(loaded) == 0
     page.keyboard.press("?")
     expect(page.get_by_role("dialog").get_by_text("walk the frames")).to_be_visible()
@@ -81,11 +81,11 @@ def test_what_few_visits_need_is_loaded_where_it_is_shown(shop: str, open_page: 
 
 def test_words_that_do_not_come_are_asked_for_again(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/settings", expected="status of 404")
-    page.route("**/words-*.json", lambda route: route.fulfill(status=404, json=GONE))
+    page.route("**/help-*.json", lambda route: route.fulfill(status=404, json=GONE))
     page.reload()
     keyboard = page.get_by_role("region", name="Keyboard")
     expect(keyboard).to_contain_text("Load the page again")
-    page.unroute("**/words-*.json")
+    page.unroute("**/help-*.json")
     keyboard.get_by_role("button", name="Try again").click()
     expect(keyboard.get_by_text("walk the frames")).to_be_visible()
 

@@ -1,16 +1,16 @@
 import { render } from "preact";
-import { askAhead } from "./ahead.ts";
-import { App } from "./app.tsx";
-import { followHistory } from "./location.ts";
-import { drawn } from "./signals.ts";
+import { askAhead } from "./pages/prefetch.ts";
+import { App } from "./App.tsx";
+import { followHistory } from "./lib/location.ts";
+import { drawn } from "./lib/signals.ts";
 import "./styles/tokens.css";
 import "./styles/page.css";
-import "./styles/parts.css";
+import "./styles/components.css";
 import "./styles/flame.css";
 import "./styles/captures.css";
 import "./styles/heatmap.css";
 import "./styles/depth.css";
-import "./styles/lenses.css";
+import "./styles/profile.css";
 import "./styles/services.css";
 import "./styles/states.css";
 

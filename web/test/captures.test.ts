@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Agent, CaptureAnswer, CapturePart } from "../src/api/captures.ts";
-import { cliOf, costOf, curlOf, obstacleOf, podsOf, topOf, yesterdayOf, type CaptureRequest } from "../src/captures.ts";
-import { formatPlace, onPage, parsePlace, START } from "../src/url.ts";
+import { cliOf, costOf, curlOf, obstacleOf, podsOf, topOf, yesterdayOf, type CaptureRequest } from "../src/viewmodels/captureRequest.ts";
+import { formatPlace, onPage, parsePlace, START } from "../src/lib/url.ts";
 
 const WISH: CaptureRequest = { service: "shop", query: "", pods: 1, seconds: 60, rate: 100, mode: "auto", timeline: true };
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { changeOf } from "../src/flame/compare.ts";
-import { changeWords } from "../src/flame/pictures.ts";
-import { percent, short, signedPercent } from "../src/numbers.ts";
+import { changeOf } from "../src/flamegraph/tree/compare.ts";
+import { changeWords } from "../src/flamegraph/analysis/frameDescription.ts";
+import { percent, short, signedPercent } from "../src/lib/numbers.ts";
 
 interface Vectors {
   readonly changes: readonly { us: [number, number]; samples: [number, number]; divisors: number[]; direction: string; words: string; delta: number; least: number }[];

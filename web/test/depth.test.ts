@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bandOf, dragged, pickedBy, stepped, written } from "../src/band.ts";
-import { cycles } from "../src/flame/cycles.ts";
-import { earlier, versionSide } from "../src/sides.ts";
-import { START } from "../src/url.ts";
+import { bandOf, dragged, stepped, written } from "../src/lib/depthRange.ts";
+import { cycles } from "../src/flamegraph/tree/cycles.ts";
+import { earlier, versionSide } from "../src/lib/sides.ts";
+import { START } from "../src/lib/url.ts";
 import { numbers, seeds } from "./stacks.ts";
+import { pickedBy } from "../src/lib/queryParameters.ts";
 
 test("a band of depths is read from an address, whichever end comes first, and is open at an end left out", () => {
   const band = (depth_from: string, depth_until: string) => bandOf({ depth_from, depth_until }, 90);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { anyOf, joined, only, OPS, parsedMatchers, troubleAt, without, written } from "../src/selectors.ts";
-import { sideOfTime } from "../src/sides.ts";
-import { lastAlternative, suggested } from "../src/suggest.ts";
+import { anyOf, joined, only, OPS, parsedMatchers, troubleAt, without, written } from "../src/lib/selectors.ts";
+import { sideOfTime } from "../src/lib/sides.ts";
+import { lastAlternative, suggested } from "../src/lib/suggest.ts";
 import { numbers, seeds } from "./stacks.ts";
 
 test("matchers that are written are read back the same", () => {

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Camera, clamp, NARROWEST, zoomed } from "../src/flame/camera.ts";
-import { frameColour, heatColour, inkOn, stateColour, STATE_COLOURS } from "../src/flame/colour.ts";
-import { Inks } from "../src/flame/draw.ts";
-import { pictureSvg, xml } from "../src/flame/file.ts";
-import { groupOf } from "../src/flame/groups.ts";
-import { boxAt, boxOf, Layout, type Range } from "../src/flame/layout.ts";
-import { lookOf, packageLegend } from "../src/flame/looks.ts";
-import { countBefore, read } from "../src/flame/reading.ts";
-import { shapeOf, totals } from "../src/flame/tree.ts";
+import { Camera, clamp, NARROWEST, zoomed } from "../src/flamegraph/render/camera.ts";
+import { frameColour, heatColour, inkOn, stateColour, STATE_COLOURS } from "../src/flamegraph/render/colour.ts";
+import { Inks } from "../src/flamegraph/render/draw.ts";
+import { pictureSvg, xml } from "../src/flamegraph/render/pictureFile.ts";
+import { groupOf } from "../src/flamegraph/tree/groups.ts";
+import { boxAt, boxOf, Layout, type Range } from "../src/flamegraph/render/layout.ts";
+import { lookOf, packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
+import { countBefore, read } from "../src/flamegraph/analysis/treeMetrics.ts";
+import { shapeOf, totals } from "../src/flamegraph/tree/tree.ts";
 import { grow, numbers, randomStacks, seeds } from "./stacks.ts";
 
 function laidOut(seed: number) {

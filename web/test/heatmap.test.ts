@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { added, between, hourOf, podMatchers, read, rest, written } from "../src/charts/block.ts";
-import { geometry, highest, hit, type Grid } from "../src/charts/heatmap.ts";
+import { added, between, hourOf, podMatchers, read, rest, written } from "../src/charts/cellSelection.ts";
+import { geometry, highest, hit, type Grid } from "../src/charts/heatmapDrawing.ts";
 import { shade } from "../src/charts/pen.ts";
-import { fromCss } from "../src/flame/colour.ts";
+import { fromCss } from "../src/flamegraph/render/colour.ts";
 import { numbers, seeds } from "./stacks.ts";
 
 const NAMES = ["", "p-1", "a~b", "x y", "שלום", "100%", "*", "<img>", "a/b", "p-2"];

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeColour, frameColour, inkOn, NEUTRAL } from "../src/flame/colour.ts";
-import { boxAt, Layout, MARK_PIXELS } from "../src/flame/layout.ts";
-import { frameParts, packageOf } from "../src/flame/packages.ts";
-import { countBefore } from "../src/flame/reading.ts";
-import { pathTo, shapeOf, totals, type Shape } from "../src/flame/tree.ts";
+import { changeColour, frameColour, inkOn, NEUTRAL } from "../src/flamegraph/render/colour.ts";
+import { boxAt, Layout, MARK_PIXELS } from "../src/flamegraph/render/layout.ts";
+import { frameParts, packageOf } from "../src/flamegraph/tree/packages.ts";
+import { countBefore } from "../src/flamegraph/analysis/treeMetrics.ts";
+import { pathTo, shapeOf, totals, type Shape } from "../src/flamegraph/tree/tree.ts";
 import { grow, randomStacks, seeds } from "./stacks.ts";
 
 /** The boxes of the subtree of `focus`. */

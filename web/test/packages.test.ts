@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { findFocus, focusWord } from "../src/flame/focus.ts";
-import { packageOf } from "../src/flame/packages.ts";
+import { findFocus, focusWord } from "../src/flamegraph/tree/focus.ts";
+import { packageOf } from "../src/flamegraph/tree/packages.ts";
 import { grow } from "./stacks.ts";
 
 /** Shared with tests/model/test_packages.py: both sides of the house have one rule. */

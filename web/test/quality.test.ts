@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Quality } from "../src/api/answers.ts";
-import { rates, remarks, type Watched } from "../src/quality.ts";
+import { rates, remarks, type Watched } from "../src/viewmodels/qualitySummary.ts";
 
 const QUALITY: Quality = {
   readers: ["own"], coverage: 0.998, failed_share: 0.002, errors: { moved: 18, slow: 2 }, stops: 400, stopped_seconds: 0.07, stopped_share: 0.0007,

@@ -1,5 +1,5 @@
-import { Growth } from "../src/flame/grow.ts";
-import { pathTo, shapeOf, type Tree } from "../src/flame/tree.ts";
+import { Growth } from "../src/flamegraph/tree/treeBuilder.ts";
+import { pathTo, shapeOf, type Tree } from "../src/flamegraph/tree/tree.ts";
 
 /** One stack with its weight on each side: what a tree is checked against, the slow and plain way. */
 export interface Weighed {

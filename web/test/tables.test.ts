@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeIn, ranked } from "../src/flame/ranking.ts";
-import { functionSums } from "../src/flame/sums.ts";
-import { shapeOf } from "../src/flame/tree.ts";
-import { windowOf } from "../src/windowing.ts";
+import { changeIn, ranked } from "../src/flamegraph/analysis/ranking.ts";
+import { functionSums } from "../src/flamegraph/analysis/functionSums.ts";
+import { shapeOf } from "../src/flamegraph/tree/tree.ts";
+import { windowOf } from "../src/lib/windowing.ts";
 import { grow, randomStacks, seeds } from "./stacks.ts";
 
 test("a table stands in the order that was asked for, equal rows by name", () => {

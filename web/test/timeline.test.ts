@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { afterKey, coarse, FLAG_ROWS, flags, gaps, spanOf, stepAt, ticks, type Brush } from "../src/charts/timeline.ts";
+import { afterKey, coarse, FLAG_ROWS, flags, gaps, spanOf, stepAt, ticks, type Brush } from "../src/charts/timelineLayout.ts";
 import { numbers, seeds } from "./stacks.ts";
 
 test("no flag covers another, none leaves the chart, and every marker stands in exactly one", () => {

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { collapseRecursion } from "../src/flame/collapse.ts";
-import { meanOf } from "../src/flame/compare.ts";
-import { invert } from "../src/flame/invert.ts";
-import { sum } from "../src/flame/reading.ts";
-import { functionSums } from "../src/flame/sums.ts";
-import { pathTo, shapeOf, totals, treeOf, type Tree } from "../src/flame/tree.ts";
+import { collapseRecursion } from "../src/flamegraph/tree/collapse.ts";
+import { meanOf } from "../src/flamegraph/tree/compare.ts";
+import { invert } from "../src/flamegraph/tree/invert.ts";
+import { functionSums } from "../src/flamegraph/analysis/functionSums.ts";
+import { pathTo, shapeOf, totals, treeOf, sum, type Tree } from "../src/flamegraph/tree/tree.ts";
 import { grow, randomStacks, seeds, summed, told } from "./stacks.ts";
 
 test("a tree tells the same stacks it was grown from", () => {

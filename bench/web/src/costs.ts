@@ -1,7 +1,7 @@
-import { lookOf } from "../../../web/src/flame/looks.ts";
-import { read } from "../../../web/src/flame/reading.ts";
-import { treeOf } from "../../../web/src/flame/tree.ts";
-import { FlameView } from "../../../web/src/flame/view.ts";
+import { lookOf } from "../../../web/src/flamegraph/render/colourSchemes.ts";
+import { read } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
+import { treeOf } from "../../../web/src/flamegraph/tree/tree.ts";
+import { FlameView } from "../../../web/src/flamegraph/render/flameGraphView.ts";
 import "../../../web/src/styles/tokens.css";
 import "../../../web/src/styles/flame.css";
 import { columns, grow } from "./trees.ts";

@@ -3,16 +3,16 @@
  *
  *     web/node_modules/.bin/rolldown bench/web/src/lenses.ts --file /tmp/lenses.mjs && node /tmp/lenses.mjs
  */
-import { collapseRecursion } from "../../../web/src/flame/collapse.ts";
-import { meanOf } from "../../../web/src/flame/compare.ts";
-import { invert } from "../../../web/src/flame/invert.ts";
-import { mergeBy } from "../../../web/src/flame/merge.ts";
-import { ranked } from "../../../web/src/flame/ranking.ts";
-import { read } from "../../../web/src/flame/reading.ts";
-import { sandwich } from "../../../web/src/flame/sandwich.ts";
-import { functionSums } from "../../../web/src/flame/sums.ts";
-import { applyTransforms } from "../../../web/src/flame/transforms.ts";
-import { shapeOf, treeOf, type Tree } from "../../../web/src/flame/tree.ts";
+import { collapseRecursion } from "../../../web/src/flamegraph/tree/collapse.ts";
+import { meanOf } from "../../../web/src/flamegraph/tree/compare.ts";
+import { invert } from "../../../web/src/flamegraph/tree/invert.ts";
+import { mergeBy } from "../../../web/src/flamegraph/tree/merge.ts";
+import { ranked } from "../../../web/src/flamegraph/analysis/ranking.ts";
+import { read } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
+import { sandwich } from "../../../web/src/flamegraph/tree/sandwich.ts";
+import { functionSums } from "../../../web/src/flamegraph/analysis/functionSums.ts";
+import { applyTransforms } from "../../../web/src/flamegraph/tree/transforms.ts";
+import { shapeOf, treeOf, type Tree } from "../../../web/src/flamegraph/tree/tree.ts";
 import { columns, grow } from "./trees.ts";
 
 const SIZES = [100_000, 500_000];

@@ -4,9 +4,9 @@ Windows are chosen by labels and time, and added up by stack. Here stacks are le
 by how deep they are, as the store says; by a function that they hold; by the call path that they begin with.
 So it makes no difference who added up.
 
-A call path is named as in the addresses of the pages (`web/src/flame/focus.ts`, held to the same vectors in
-`web/test/vectors/focus.json`): 16 hexadecimal digits, which are two hashes over the names of its frames from
-the root down, a dot, and the first 80 characters of the last name.
+A call path is named as in the addresses of the pages (`web/src/flamegraph/tree/focus.ts`, held to the same
+vectors in `web/test/vectors/focus.json`): 16 hexadecimal digits, which are two hashes over the names of its
+frames from the root down, a dot, and the first 80 characters of the last name.
 """
 
 from __future__ import annotations

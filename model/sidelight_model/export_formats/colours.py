@@ -1,7 +1,7 @@
 """The colour of a frame: its package gives the hue, its function the shade.
 
-The same rule as the pages' (`web/src/flame/colour.ts`), so that a symbol has one colour wherever it is
-drawn. The standard library is pale; frames without a file (`total`, `(other)`) are grey. Every fill is
+The same rule as the pages' (`web/src/flamegraph/render/colour.ts`), so that a symbol has one colour wherever
+it is drawn. The standard library is pale; frames without a file (`total`, `(other)`) are grey. Every fill is
 light enough for black text (WCAG 2: a contrast of 4.5 or more).
 """
 

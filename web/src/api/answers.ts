@@ -167,8 +167,3 @@ export interface StatusAnswer {
   readonly last_ingest: string | null;
   readonly sidecars: readonly { readonly pod: string; readonly service: string; readonly last_seen: string | number }[];
 }
-
-/** Epoch seconds of a time in an answer. */
-export function epoch(time: string | number): number {
-  return typeof time === "number" ? time : Date.parse(time) / 1000;
-}

@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
-import { useAnswer, type Asked } from "./answer.ts";
-import { Failure, failureOf } from "./ask.ts";
+import { useAnswer, type Asked } from "./useAnswer.ts";
+import { Failure, failureOf } from "./request.ts";
 
 export type CaptureState = "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "stopped" | "failed" | "done";
 

@@ -1,5 +1,6 @@
-import { signal } from "../signals.ts";
-import { otherBuild, pause } from "../waiting.ts";
+import { signal } from "../lib/signals.ts";
+import { pause } from "./retryPolicy.ts";
+import { otherBuild } from "./buildVersion.ts";
 
 /** Whether somebody answers, for the whole page: where one question finds nobody, the others wait with it. */
 export interface Away {

@@ -1,4 +1,4 @@
-import { css, fromCss, mix, type Rgb } from "../flame/colour.ts";
+import { css, fromCss, mix, type Rgb } from "../flamegraph/render/colour.ts";
 
 /** What a grid is drawn with: the page's pixels, its font and its colours. */
 export interface Pen {

@@ -1,0 +1,118 @@
+/** What is selected of a heatmap, in the address and as sides of a comparison. Rows are known by their names: their order may change. */
+
+import { joined, oneOf } from "../lib/selectors.ts";
+
+/** Rows, and columns from first to last, both included. */
+export interface Selected {
+  readonly rows: readonly number[];
+  readonly first: number;
+  readonly last: number;
+}
+
+export interface Cell {
+  readonly row: number;
+  readonly column: number;
+}
+
+interface Rows {
+  readonly rows: readonly { readonly key: string }[];
+  readonly columns: readonly { readonly start: number }[];
+}
+
+/** The block that has two cells as its corners. */
+export function between(a: Cell, b: Cell): Selected {
+  const [top, bottom] = [Math.min(a.row, b.row), Math.max(a.row, b.row)];
+  return { rows: Array.from({ length: bottom - top + 1 }, (_, i) => top + i), first: Math.min(a.column, b.column), last: Math.max(a.column, b.column) };
+}
+
+const escaped = (key: string) => encodeURIComponent(key).replaceAll("~", "%7E").replaceAll("*", "%2A");
+
+/** `first~last~row~row`: when the first and the last column begin, and the names of rows; `*` stands for all of them. */
+export function written({ rows, columns }: Rows, selected: Selected): string {
+  const names = selected.rows.length === rows.length ? ["*"] : selected.rows.map((row) => escaped(rows[row].key));
+  return [columns[selected.first].start, columns[selected.last].start, ...names].join("~");
+}
+
+/** What an address selects, null if nothing of it is here any longer. */
+export function read({ rows, columns }: Rows, text: string): Selected | null {
+  const [first, last, ...names] = text.split("~");
+  const [from, until] = [Number(first), Number(last)];
+  if (text === "" || names.length === 0 || !(from <= until)) return null;
+  const inside = columns.flatMap(({ start }, at) => (start >= from && start <= until ? [at] : []));
+  const wanted = new Set(names);
+  const chosen = rows.flatMap(({ key }, at) => (wanted.has("*") || wanted.has(escaped(key)) ? [at] : []));
+  if (inside.length === 0 || chosen.length === 0) return null;
+  return { rows: chosen, first: inside[0], last: inside[inside.length - 1] };
+}
+
+export interface Sum {
+  readonly seconds: number;
+  readonly watched: number;
+  readonly samples: number;
+  readonly cells: number;
+}
+
+type Values = readonly (readonly (number | null)[])[];
+
+/** All cells of a block together; those that were not watched count nothing. */
+export function added(selected: Selected, seconds: Values, watched: Values, samples: Values): Sum {
+  const sum = { seconds: 0, watched: 0, samples: 0, cells: 0 };
+  for (const row of selected.rows) {
+    for (let column = selected.first; column <= selected.last; column++) {
+      if (seconds[row][column] === null) continue;
+      sum.seconds += seconds[row][column] ?? 0;
+      sum.watched += watched[row][column] ?? 0;
+      sum.samples += samples[row][column] ?? 0;
+      sum.cells++;
+    }
+  }
+  return sum;
+}
+
+export interface Pod {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Matchers of some pods, and of all others. */
+export function podMatchers(pods: readonly Pod[]): { these: string; others: string } {
+  const names = [...new Set(pods.map(({ name }) => name))];
+  return { these: oneOf("pod", names), others: oneOf("pod", names, true) };
+}
+
+export interface Span {
+  readonly from: number;
+  readonly until: number;
+}
+
+/** One side of a comparison: what matches, over a time of its own. */
+export interface OneSide extends Span {
+  readonly match: string;
+}
+
+/**
+ * What selected pods are compared with: other pods at the same time, or, if all are selected, the same pods
+ * in the longer part of the range before or after. Null if all of both is selected.
+ */
+export function rest(pods: readonly Pod[], all: boolean, span: Span, whole: Span): { side: OneSide; name: string } | null {
+  if (!all) return { side: { match: podMatchers(pods).others, ...span }, name: "the other pods at the same time" };
+  const [before, after] = [span.from - whole.from, whole.until - span.until];
+  if (before <= 0 && after <= 0) return null;
+  return before >= after
+    ? { side: { match: "", from: whole.from, until: span.from }, name: "the time before it" }
+    : { side: { match: "", from: span.until, until: whole.until }, name: "the time after it" };
+}
+
+/** When clocks (of this browser) show an hour on a day that lasts from start to end; null if they skip it. */
+export function hourOf(start: number, end: number, hour: number): Span | null {
+  let found: { from: number; until: number } | null = null;
+  for (let at = start; at < end; at += 900) {
+    if (new Date(at * 1000).getHours() !== hour) continue;
+    found ??= { from: at, until: at };
+    found.until = at + 900;
+  }
+  return found;
+}
+
+/** One matcher text for the address: a side's `match:`. */
+export const matchSide = (match: string): string => `match:${joined(match)}`;

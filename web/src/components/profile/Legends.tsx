@@ -1,0 +1,45 @@
+import type { LegendEntry } from "../../flamegraph/render/colourSchemes.ts";
+
+const TITLES = { "application": "Application", "third party": "Third party", "standard library": "Standard library", "no file": "", "": "" } as const;
+
+/** What the colours stand for; packages come in groups, by whose code they are. */
+export function ColourLegend({ entries, label }: { entries: readonly LegendEntry[]; label: string }) {
+  return (
+    <ul class="legend" aria-label={label}>
+      {entries.map(({ name, colour, said, group }, at) => (
+        <li key={name + at}>
+          {group !== entries[at - 1]?.group && TITLES[group] !== "" && <span class="group" title={GROUP_TITLES[group]}>{TITLES[group]}</span>}{" "}
+          <span class="swatch" style={{ background: colour }} aria-hidden="true" />{name !== "" && <><bdi>{name}</bdi> </>}<span class="quiet">{said}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const GROUP_TITLES: Record<LegendEntry["group"], string> = {
+  "application": "Packages that are neither in the standard library nor well known from elsewhere",
+  "third party": "Packages in site-packages, or known from PyPI by their name",
+  "standard library": "Modules that come with Python",
+  "no file": "", "": "",
+};
+
+export const CHANGES = [
+  { name: "▼ half or less in B", colour: "#1f74c4" },
+  { name: "within noise", colour: "#c9ccd3" },
+  { name: "▲ twice or more in B", colour: "#e06b00" },
+  { name: "new in B", colour: "#e06b00", hatch: "new" },
+  { name: "gone in B", colour: "#1f74c4", hatch: "gone" },
+] as const;
+
+export function ChangeLegend() {
+  return (
+    <p class="legend change">
+      <span>▼ half or less in B</span>
+      <span class="scale" aria-hidden="true" />
+      <span>▲ twice or more in B</span>
+      <span><span class="swatch hatch-new" aria-hidden="true" /> new in B</span>
+      <span><span class="swatch hatch-gone" aria-hidden="true" /> gone in B</span>
+      <span><span class="swatch neutral" aria-hidden="true" /> within noise</span>
+    </p>
+  );
+}

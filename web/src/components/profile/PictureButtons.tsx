@@ -1,0 +1,85 @@
+import { useState } from "preact/hooks";
+import type { Side } from "../../api/answers.ts";
+import { pictureSvg, picturePng, type Caption } from "../../flamegraph/render/pictureFile.ts";
+import type { InView } from "../../flamegraph/render/picture.ts";
+import type { Reading } from "../../flamegraph/analysis/treeMetrics.ts";
+import { place } from "../../lib/location.ts";
+import { microseconds, percent, plural } from "../../lib/numbers.ts";
+import { absolute, rfc3339, epoch } from "../../lib/times.ts";
+import { theme } from "../../lib/theme.ts";
+import { useKeys } from "../ui/useKeys.ts";
+import { rangeOf } from "../../lib/url.ts";
+
+/** What of an answer's side a picture says. */
+export type PictureSide = Pick<Side, "selector" | "from" | "until" | "samples">;
+
+const GROUNDS = { light: { ground: 0xffffff, text: 0x16191f }, dark: { ground: 0x171a20, text: 0xe8eaef } } as const;
+
+/** Saves what is in view as files that say by themselves what they show: one for each graph. */
+export function PictureFiles({ views, said, sides, legend }: {
+  views: () => readonly InView[];
+  /** The title and lines of one of them, without the sides. */
+  said: (at: number) => { readonly title: string; readonly lines: readonly string[] };
+  sides: readonly PictureSide[]; legend: () => Caption["legend"];
+}) {
+  const [light, setLight] = useState(false);
+  const save = async (kind: "svg" | "png") => {
+    const all = views();
+    for (const [at, view] of all.entries()) {
+      const { title, lines } = said(at);
+      const caption = { title, lines: [...lines, ...sideLines(sides)], legend: legend(), ...GROUNDS[light ? "light" : theme.peek()] };
+      const svg = pictureSvg(view, caption);
+      const blob = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await picturePng(svg);
+      const name = place.peek().service.replace(/[^\w.-]+/g, "_").slice(0, 80) || "profile";
+      download(blob, `${name}${all.length > 1 ? `-${"ab"[at]}` : ""}.${kind}`);
+    }
+  };
+  useKeys({ p: () => void save("png"), P: () => void save("svg") });
+  return (
+    <span class="picture-files" role="group" aria-label="Picture of what is in view">
+      <span class="quiet">Picture</span>
+      <button type="button" title="p: what is in view, as pixels" onClick={() => void save("png")}>PNG</button>
+      <button type="button" title="P: what is in view, as a drawing that tells its numbers" onClick={() => void save("svg")}>SVG</button>
+      {theme.value === "dark" && (
+        <label class="check"><input type="checkbox" checked={light} onChange={(event) => setLight(event.currentTarget.checked)} /> on white</label>
+      )}
+    </span>
+  );
+}
+
+/** What a picture is of: its title, its units, what is zoomed into, searched for and changed. */
+export function captionOf(reading: Reading, names: readonly string[], focus: number, at: number, matched: { frames: number; share: number } | null) {
+  const { service, capture, type, query, norm, view, q, invert, collapse } = place.peek();
+  const { tree, us } = reading;
+  const two = names.length === 2;
+  const times = { cpu: "CPU time", wall: "wall time", gil: "time holding the GIL" }[type];
+  const drawn = !two ? times : view === "sides" ? `${times}, side by side, ${names[at]}`
+    : `${times}, ${names[0]} to ${names[1]}: width is the mean of A and B, ${norm === "rate" ? "per pod-second" : "as shares of their sides"}; colour is the change`;
+  const part = us.map((side, at) => `${two ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? ` (${percent(side[focus] / side[0])} of the whole)` : ""}`);
+  const lines = [
+    `In view: ${focus === 0 ? "all" : tree.names[tree.name[focus]]}, ${part.join(", ")}`,
+    ...(query === "" ? [] : [`Filter: ${query}`]),
+    ...(matched ? [`Search: ${q}, ${plural(matched.frames, "frame")}, ${percent(matched.share)}`] : []),
+    ...(invert ? ["Inverted: callers are below"] : []),
+    ...(collapse ? ["Recursion is collapsed"] : []),
+  ];
+  return { title: `${service || `Capture ${capture}`}: ${drawn}`, lines };
+}
+
+function sideLines(sides: readonly PictureSide[]): string[] {
+  if (sides.length === 0) {
+    const { from, until } = absolute(rangeOf(place.peek()), Date.now() / 1000);
+    return [`${from} to ${until}`];
+  }
+  return sides.map(({ selector, from, until, samples }, at) =>
+    `${sides.length > 1 ? `${"AB"[at]}: ` : ""}${selector} · ${rfc3339(epoch(from))} to ${rfc3339(epoch(until))} · ${plural(samples, "sample")}`);
+}
+
+function download(blob: Blob, name: string): void {
+  const url = URL.createObjectURL(blob);
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

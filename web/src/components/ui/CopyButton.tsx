@@ -1,0 +1,48 @@
+import { useEffect, useRef } from "preact/hooks";
+import { signal } from "../../lib/signals.ts";
+
+const offered = signal<string | null>(null);
+const announced = signal("");
+
+/** Copies text; where the browser forbids that (no https), offers it selected in a box instead. */
+export async function copy(text: string, what: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    announced.value = `${what} copied`;
+  } catch {
+    offered.value = text;
+  }
+}
+
+export function Copying() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const text = offered.value;
+  const said = announced.value;
+  useEffect(() => {
+    if (text === null) return;
+    dialog.current?.showModal();
+    box.current?.select();
+  }, [text]);
+  useEffect(() => {
+    if (said === "") return undefined;
+    const timer = setTimeout(() => (announced.value = ""), 2500);
+    return () => clearTimeout(timer);
+  }, [said]);
+  return (
+    <>
+      <div class="toast" role="status">{said}</div>
+      {text !== null && (
+        <dialog ref={dialog} aria-labelledby="copy-title" onClose={() => (offered.value = null)}>
+          <h2 id="copy-title">Copy this text</h2>
+          <textarea ref={box} readOnly rows={6} aria-label="Text to copy" value={text} />
+          <form method="dialog"><button class="primary">Close</button></form>
+        </dialog>
+      )}
+    </>
+  );
+}
+
+export function CopyButton({ text, what, children }: { text: () => string; what: string; children: string }) {
+  return <button type="button" onClick={() => void copy(text(), what)}>{children}</button>;
+}

@@ -1,0 +1,26 @@
+import { useEffect, useRef } from "preact/hooks";
+import { place } from "../../lib/location.ts";
+
+export type Keys = Readonly<Record<string, () => void>>;
+
+/** Single keys that do something while the component shows; a key pressed in a field or a dialog is not meant. */
+export function useKeys(keys: Keys): void {
+  // Read at the press: an effect would still hold the last render's keys for a moment.
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (!isShortcut(event) || !Object.hasOwn(latest.current, event.key)) return;
+      event.preventDefault();
+      latest.current[event.key]();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+}
+
+function isShortcut(event: KeyboardEvent): boolean {
+  if (!place.peek().keys || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
+  const at = event.target instanceof Element ? event.target : null;
+  return !at?.closest("input, textarea, select, dialog, [contenteditable]");
+}

@@ -1,0 +1,52 @@
+import type { Look } from "./draw.ts";
+import type { Boxes } from "./layout.ts";
+import type { Shape, Tree } from "../tree/tree.ts";
+import type { Description } from "../analysis/frameDescription.ts";
+
+/** What a flame graph shows. `total` decides widths; everything is per node of `tree`. */
+export interface Picture {
+  readonly tree: Tree;
+  readonly shape: Shape;
+  readonly total: Float64Array;
+  readonly look: (node: number) => Look;
+  readonly describe: (node: number) => Description;
+  readonly hit: Uint8Array | null;
+  /** `marksBefore[i]` frames that must stay visible lie in front of node i. */
+  readonly marksBefore: Uint32Array | null;
+  readonly focus: number;
+  readonly label: string;
+}
+
+/** A graph as it lies before a person: what a picture file is made of. */
+export interface InView {
+  readonly picture: Picture;
+  readonly boxes: Boxes;
+  readonly width: number;
+  /** The pixels in view, of all rows. */
+  readonly top: number;
+  readonly height: number;
+}
+
+export interface Answers {
+  /** Enter, a click, or a second tap. */
+  zoom(node: number): void;
+  select(node: number): void;
+  hover(node: number): void;
+  /** A person scrolled to this many pixels below the top. */
+  scroll(top: number): void;
+  /** A finger chose a frame: there is no pointer that could show its numbers. */
+  tap?(node: number): void;
+  /** A right click, a long press or the menu key on a frame; where on the screen. */
+  menu?(node: number, x: number, y: number): void;
+}
+
+/** One entry of the draw list, for tests and for reading a picture without eyes. */
+export interface DrawnBox {
+  readonly name: string;
+  readonly level: number;
+  readonly x: number;
+  readonly width: number;
+  readonly fill: string;
+  readonly hatch: string;
+  readonly hit: boolean;
+}

@@ -1,0 +1,121 @@
+/**
+ * A call tree as columns, in pre-order: node 0 is the root, a node's subtree follows it without a gap.
+ *
+ * `level[i]` is the depth of node i (root 0), `name[i]` indexes `names`. `self[side][i]` is microseconds
+ * of sampled time that ended in node i, `samples[side][i]` the samples behind it. One side is a flame
+ * graph, two are a comparison (baseline, comparison). Nothing here recurses: stacks may be thousands deep.
+ */
+export interface Tree {
+  readonly names: readonly string[];
+  readonly level: Int32Array;
+  readonly name: Int32Array;
+  readonly self: readonly Float64Array[];
+  readonly samples: readonly Column[];
+  /** By side, if it was asked for: what of `self` was waiting, running and holding the GIL. */
+  readonly states?: readonly States[];
+  /** Set when names are files or packages and not frames. */
+  readonly by?: "file" | "package";
+}
+
+/** A number a node; as it came in the answer where no picture is made of it. */
+export type Column = Float64Array | readonly number[];
+
+/** Microseconds by state, a number a node. */
+export interface States {
+  readonly idle: Float64Array;
+  readonly running: Float64Array;
+  readonly gil: Float64Array;
+}
+
+/** What follows from the levels alone: `end[i]` is one past node i's subtree, `parent[0]` is -1. */
+export interface Shape {
+  readonly end: Int32Array;
+  readonly parent: Int32Array;
+  readonly deepest: number;
+}
+
+export interface WireTree {
+  readonly names: readonly string[];
+  readonly level: readonly number[];
+  readonly name: readonly number[];
+  readonly sides: readonly {
+    readonly self_us: readonly number[];
+    readonly self_samples: readonly number[];
+    readonly self_us_by_state?: Readonly<Record<keyof States, readonly number[]>>;
+  }[];
+}
+
+export function treeOf(wire: WireTree): Tree {
+  const byState = wire.sides.flatMap(({ self_us_by_state: states }) => states ?? []);
+  return {
+    names: wire.names,
+    level: new Int32Array(wire.level),
+    name: new Int32Array(wire.name),
+    self: wire.sides.map((side) => new Float64Array(side.self_us)),
+    samples: wire.sides.map((side) => side.self_samples),
+    ...(byState.length === wire.sides.length && { states: byState.map(statesOf) }),
+  };
+}
+
+const statesOf = ({ idle, running, gil }: Readonly<Record<keyof States, readonly number[]>>): States =>
+  ({ idle: new Float64Array(idle), running: new Float64Array(running), gil: new Float64Array(gil) });
+
+/**
+ * Where each subtree ends and what `self` adds up to over it, in one pass from the back: the first picture of a large
+ * tree waits for it. Parents are worked out when something asks for them.
+ */
+export function shapeOf(level: Int32Array, self: Column = new Float64Array(level.length)): Shape & { readonly total: Float64Array } {
+  const count = level.length;
+  const end = new Int32Array(count);
+  const total = new Float64Array(count);
+  // Of each level: time and nodes of the subtrees whose parent is still to come. Sums need no branches, which would miss.
+  const time = new Float64Array(count + 1);
+  const nodes = new Int32Array(count + 1);
+  let deepest = 0;
+  for (let i = count - 1; i >= 0; i--) {
+    const at = level[i];
+    if (at > deepest) deepest = at;
+    const sum = self[i] + time[at + 1];
+    const size = 1 + nodes[at + 1];
+    time[at + 1] = 0;
+    nodes[at + 1] = 0;
+    time[at] += sum;
+    nodes[at] += size;
+    total[i] = sum;
+    end[i] = i + size;
+  }
+  let parent: Int32Array | null = null;
+  return { end, total, deepest, get parent() { return (parent ??= parents(level)); } };
+}
+
+function parents(level: Int32Array): Int32Array {
+  const parent = new Int32Array(level.length);
+  const open = [-1];
+  for (let i = 0; i < level.length; i++) {
+    parent[i] = open[level[i]];
+    open[level[i] + 1] = i;
+  }
+  return parent;
+}
+
+/** The sum of `self` over each node's subtree. */
+export const totals = (level: Int32Array, self: Column): Float64Array => shapeOf(level, self).total;
+
+/** The nodes from the root down to `node`, both included. */
+export function pathTo(shape: Shape, node: number): number[] {
+  const path: number[] = [];
+  for (let at = node; at >= 0; at = shape.parent[at]) path.push(at);
+  return path.reverse();
+}
+
+export function childrenOf(shape: Shape, node: number): number[] {
+  const children: number[] = [];
+  for (let child = node + 1; child < shape.end[node]; child = shape.end[child]) children.push(child);
+  return children;
+}
+
+export function sum(column: Column): number {
+  let all = 0;
+  for (const value of column) all += value;
+  return all;
+}

@@ -1,0 +1,157 @@
+import { without } from "./selectors.ts";
+import type { ColourBy, HeatRows, MergeBy, Norm, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
+import type { Range } from "./times.ts";
+
+export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "captures" | "capture" | "settings" | "unknown";
+
+/** Everything a page shows follows from its Place, and a Place is exactly a URL. Empty text = the default. */
+export interface Place {
+  readonly page: Page;
+  readonly service: string;
+  /** The id of a capture, on its page. */
+  readonly capture: string;
+  readonly type: ProfileType;
+  readonly from: string;
+  readonly until: string;
+  /** Matchers without braces, e.g. `namespace="prod", pod!="x"`. */
+  readonly query: string;
+  /** A side: `version:2026.11.20` or `match:pod="x"`. */
+  readonly a: string;
+  readonly b: string;
+  readonly a_from: string;
+  readonly a_until: string;
+  readonly b_from: string;
+  readonly b_until: string;
+  readonly norm: Norm;
+  readonly view: ViewName;
+  /** A call path (see flamegraph/tree/focus). */
+  readonly focus: string;
+  readonly q: string;
+  /** The function that a sandwich or a list of lines is about, as frames name it. */
+  readonly fn: string;
+  /** Transforms in the order in which they are made (see flamegraph/tree/transforms). */
+  readonly t: string;
+  readonly by: MergeBy;
+  readonly colour: ColourBy;
+  /** Whether changes within the noise are left out. */
+  readonly sig: boolean;
+  /** Whether a comparison shows what is beyond counting noise instead of what is outside noise. */
+  readonly raw: boolean;
+  /** Whether sides at different times are compared as if they had the same load. */
+  readonly load: "" | "equal";
+  /** Only samples whose stacks are so many frames deep, both included. */
+  readonly depth_from: string;
+  readonly depth_until: string;
+  /** On the depth page: all samples, those below `focus`, or those with `fn` on the stack. */
+  readonly scope: Scope;
+  readonly rows: HeatRows;
+  /** The block of a heatmap that is selected (see charts/cellSelection). */
+  readonly cells: string;
+  /** Of a capture: the seconds that are looked at, `12.34-12.56` (`,rest`: against the others), and the one process. */
+  readonly span: string;
+  readonly recording: string;
+  readonly sort: string;
+  readonly invert: boolean;
+  readonly collapse: boolean;
+  readonly nodes: "" | "all";
+  readonly theme: Theme;
+  readonly keys: boolean;
+}
+
+export const START: Place = {
+  page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
+  a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, load: "", depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
+  invert: false, collapse: false, nodes: "", theme: "", keys: true,
+};
+
+type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
+
+const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
+  type: ["wall", "cpu", "gil"],
+  norm: ["rate", "share"],
+  view: ["flame", "table", "sides", "sandwich", "lines"],
+  by: ["function", "line", "file", "package"],
+  colour: ["package", "state", "self"],
+  load: ["", "equal"],
+  scope: ["", "focus", "function"],
+  rows: ["pods", "hours"],
+  nodes: ["", "all"],
+  theme: ["", "light", "dark"],
+};
+
+const PARAMETERS = Object.keys(START).filter((name): name is Parameter => name !== "page" && name !== "service" && name !== "capture");
+
+/** Reads a URL below the path prefix; a value that no page knows falls back to the default. */
+export function parsePlace(path: string, search: string): Place {
+  const place: Record<string, unknown> = { ...START, ...parsePath(path) };
+  const given = new URLSearchParams(search);
+  if (place.page === "captures") place.service = given.get("service") ?? "";
+  for (const name of PARAMETERS) {
+    const value = given.get(name);
+    if (value === null) continue;
+    if (typeof START[name] === "boolean") place[name] = value === "1";
+    else if (CHOICES[name]?.includes(value) ?? true) place[name] = value;
+  }
+  // Addresses from before frames could be merged by more than lines.
+  if (given.get("lines") === "1" && !given.has("by")) place.by = "line";
+  return place as unknown as Place;
+}
+
+export function formatPlace(place: Place): string {
+  const given = new URLSearchParams();
+  if (place.page === "captures" && place.service !== "") given.set("service", place.service);
+  for (const name of PARAMETERS) {
+    const value = place[name];
+    if (value === START[name]) continue;
+    given.set(name, typeof value === "boolean" ? (value ? "1" : "0") : value);
+  }
+  const text = given.toString();
+  return formatPath(place) + (text === "" ? "" : `?${text}`);
+}
+
+function parsePath(path: string): Pick<Place, "page" | "service" | "capture"> {
+  const parts = path.split("/").filter((part) => part !== "");
+  const at = (page: Page, service = "", capture = "") => ({ page, service, capture });
+  const [first = "services", second, third] = parts;
+  if (first === "s" && parts.length === 2) return at("service", decode(second));
+  if (first === "s" && parts.length === 3 && isOfService(third)) return at(third, decode(second));
+  if (first === "captures" && parts.length === 2) return at("capture", "", decode(second));
+  if (parts.length <= 1 && (first === "services" || first === "captures" || first === "settings")) return at(first);
+  return at("unknown");
+}
+
+const isOfService = (part: string): part is "compare" | "depth" | "heatmap" => ["compare", "depth", "heatmap"].includes(part);
+
+function formatPath(place: Place): string {
+  const { page, service, capture } = place;
+  if (page === "service") return `/s/${encodeURIComponent(service)}`;
+  if (isOfService(page)) return `/s/${encodeURIComponent(service)}/${page}`;
+  if (page === "capture") return `/captures/${encodeURIComponent(capture)}`;
+  return page === "unknown" ? "/services" : `/${page}`;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/**
+ * A link to another page: what is seen (service, time, type, filters, appearance) is kept, how it is read
+ * is not. Where sides are compared they say the version, so a filter by version does not come along.
+ */
+export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
+  const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys } = place;
+  const kept = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys };
+  const to = { ...START, ...kept, page, ...changes };
+  return page === "compare" || to.a !== "" ? { ...to, query: without(to.query, "version") } : to;
+}
+
+/** The range a page shows when the address names none. */
+export function rangeOf(at: Place): Range {
+  const usual = at.page === "services" ? "-1d" : "-1h";
+  return { from: at.from || usual, until: at.until || "now" };
+}

@@ -1,0 +1,14 @@
+/** The choices of a view: each is a parameter of the address. */
+
+export type ProfileType = "wall" | "cpu" | "gil";
+export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
+export type ColourBy = "package" | "state" | "self";
+export type HeatRows = "pods" | "hours";
+export type Scope = "" | "focus" | "function";
+export type Theme = "" | "light" | "dark";
+
+/** What two sides are divided by to be comparable (see flamegraph/tree/compare). */
+export type Norm = "rate" | "share";
+
+/** The entity that a frame stands for. The collector distinguishes lines; the pages merge the others. */
+export type MergeBy = "function" | "line" | "file" | "package";

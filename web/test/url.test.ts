@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { binWidth, cumulative, roundedUp, spread } from "../src/lib/distribution.ts";
+import { microseconds, percent, short } from "../src/lib/numbers.ts";
+import { equals, joined, selectorOf, sideMatchers, sideName } from "../src/lib/selectors.ts";
+import { alone, swapped, usualSides, yesterday } from "../src/lib/sides.ts";
+import { absolute, ago, instant, instead, isRelative, rangeName } from "../src/lib/times.ts";
+import { formatPlace, onPage, parsePlace, START, type Place } from "../src/lib/url.ts";
+import { numbers, seeds } from "./stacks.ts";
+import { comparison } from "../src/lib/queryParameters.ts";
+
+const NOW = Date.parse("2026-11-21T10:00:00Z") / 1000;
+
+test("a place written as an address is read back the same", () => {
+  for (const seed of seeds(300)) {
+    const next = numbers(seed);
+    const one = <Value>(values: readonly Value[]) => values[Math.floor(next() * values.length)];
+    const text = () => one(["", "a b", 'pod="x", y!~"z&="', "<img onerror>", "a;b/c?d#e", "שלום", "😀", "-1h", "100%"]);
+    const place: Place = {
+      page: one(["service", "compare", "depth", "heatmap"] as const), service: text() || "s", capture: "", type: one(["wall", "cpu", "gil"] as const),
+      from: text(), until: text(), query: text(), a: text(), b: text(), a_from: text(), a_until: text(), b_from: text(), b_until: text(),
+      norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
+      fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
+      sig: next() < 0.5, raw: next() < 0.5, load: one(["", "equal"] as const), depth_from: text(), depth_until: text(), scope: one(["", "focus", "function"] as const),
+      rows: one(["pods", "hours"] as const), cells: text(), span: text(), recording: text(),
+      invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
+      theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
+    };
+    const at = new URL(formatPlace(place), "http://collector");
+    assert.deepEqual(parsePlace(at.pathname, at.search), place);
+  }
+});
+
+test("an address that says nothing is the start, and nonsense falls back to it", () => {
+  assert.deepEqual(parsePlace("/", ""), START);
+  assert.equal(formatPlace(START), "/services");
+  assert.deepEqual(parsePlace("/services", "?type=heap&view=pie&theme=pink&load=1&foo=1"), START);
+  assert.equal(parsePlace("/s/x/unknown", "").page, "unknown");
+  assert.equal(parsePlace("/captures/c_1/more", "").page, "unknown");
+  assert.deepEqual(parsePlace("/captures/c_1", ""), { ...START, page: "capture", capture: "c_1" });
+  assert.equal(formatPlace({ ...START, page: "capture", capture: "c_1" }), "/captures/c_1");
+  assert.equal(formatPlace({ ...START, page: "settings" }), "/settings");
+  assert.equal(parsePlace("/s/%E0%A4%A", "").service, "%E0%A4%A");
+});
+
+test("an address from when lines were a switch still tells lines apart", () => {
+  assert.equal(parsePlace("/s/x", "?lines=1").by, "line");
+  assert.equal(parsePlace("/s/x", "?lines=1&by=file").by, "file");
+  assert.equal(parsePlace("/s/x", "?lines=0").by, "function");
+  assert.equal(formatPlace(parsePlace("/s/x", "?lines=1")), "/s/x?by=line");
+});
+
+test("another page keeps what is seen and drops how it was read", () => {
+  const here = { ...START, page: "service" as const, service: "s", type: "wall" as const, from: "-1d", focus: "x", q: "y", theme: "dark" as const };
+  assert.deepEqual(onPage(here, "depth"), { ...here, page: "depth", focus: "", q: "" });
+});
+
+test("a filter by version stays behind where sides are compared", () => {
+  const here = { ...START, page: "service" as const, service: "s", query: 'version="v, 1", pod=~"a\\"b.*"' };
+  assert.equal(onPage(here, "compare").query, 'pod=~"a\\"b.*"');
+  assert.equal(onPage(here, "depth", { a: "version:1" }).query, 'pod=~"a\\"b.*"');
+  assert.equal(onPage(here, "depth").query, here.query);
+});
+
+test("times are read as the API reads them", () => {
+  assert.equal(instant("now", NOW), NOW);
+  assert.equal(instant("-15m", NOW), NOW - 900);
+  assert.equal(instant("now-2w", NOW), NOW - 1_209_600);
+  assert.equal(instant("2026-11-21T09:00:00Z", NOW), NOW - 3600);
+  assert.equal(instant("1795255200", NOW), 1_795_255_200);
+  assert.equal(instant("1795255200000", NOW), 1_795_255_200);
+  assert.equal(instant("soon", NOW), null);
+  assert.ok(isRelative("-1h") && isRelative("now-1h") && !isRelative("2026-11-21T09:00:00Z"));
+});
+
+test("sharing nails relative times down and leaves fixed ones alone", () => {
+  assert.deepEqual(absolute({ from: "-1h", until: "now" }, NOW), { from: "2026-11-21T09:00:00Z", until: "2026-11-21T10:00:00Z" });
+  assert.deepEqual(absolute({ from: "2026-01-01T00:00:00Z", until: "now" }, NOW).from, "2026-01-01T00:00:00Z");
+});
+
+test("a range is named in words, and clock times with their zone", () => {
+  assert.deepEqual(
+    [["-1h", "now"], ["now-30m", "now"], ["-1500m", "-1d"], ["soon", "now"]].map(([from, until]) => rangeName({ from, until })),
+    ["last hour", "last 30 minutes", "25 hours ago – 1 day ago", "soon – now"],
+  );
+  const before = process.env.TZ;
+  const named = (timezone: string, from: string, until: string) => {
+    process.env.TZ = timezone;
+    return rangeName({ from, until });
+  };
+  assert.equal(named("UTC", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z"), "2026-11-21 09:00:00 – 10:00:00 UTC");
+  assert.equal(named("Asia/Kolkata", "2026-11-21T09:00:00Z", "now"), "2026-11-21 14:30:00 UTC+05:30 – now");
+  assert.equal(named("America/New_York", "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z"), "2026-10-31 08:00:00 UTC−04:00 – 2026-11-02 07:00:00 UTC−05:00");
+  process.env.TZ = before ?? "UTC";
+});
+
+test("an empty range is offered one that it does not hold", () => {
+  assert.deepEqual(["-1h", "-7d", "-30d", "2020-01-01T00:00:00Z"].map((from) => instead({ from, until: "now" }, NOW)?.from ?? null), ["-7d", "-30d", null, null]);
+  assert.equal(instead({ from: "2020-01-01T00:00:00Z", until: "2020-02-01T00:00:00Z" }, NOW)?.from, "-7d");
+});
+
+test("matchers quote what they are given", () => {
+  assert.equal(equals("pod", 'a"b\\c\nd'), 'pod="a\\"b\\\\c\\nd"');
+  assert.equal(selectorOf("s", ' {pod="x"} '), '{service="s", pod="x"}');
+  assert.equal(joined("", "{}", 'a="b"'), 'a="b"');
+  assert.equal(sideMatchers("version:v 1"), 'version="v 1"');
+  assert.equal(sideMatchers('match:{node="n"}'), 'node="n"');
+  assert.equal(sideMatchers(""), "");
+  assert.deepEqual([sideName("version:"), sideName("version:v1"), sideName("match:")], ["(no version)", "v1", "everything"]);
+});
+
+test("the usual sides are the newest version and the one before it", () => {
+  const seen = (version: string, first_seen: number) => ({ version, first_seen, last_seen: 9 });
+  assert.deepEqual(usualSides([seen("v3", 3), seen("v1", 1), seen("v2", 2)]), { a: "version:v2", b: "version:v3" });
+  assert.equal(usualSides([seen("v1", 1)]), null);
+});
+
+test("sides can be swapped, taken alone, and set against yesterday", () => {
+  const place = { ...START, service: "s", query: 'pod="p"', a: "version:1", b: "version:2", b_from: "-2h" };
+  assert.deepEqual({ ...place, ...swapped(place), ...swapped({ ...place, ...swapped(place) }) }, place);
+  assert.deepEqual(alone(place, "b", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
+  assert.equal(yesterday("version:1", { from: "-1h", until: "now" }).a_from, "-1500m");
+  assert.equal(yesterday("version:1", { from: "-1h", until: "now" }).a_until, "-1d");
+  assert.equal(comparison(place, { from: "-1h", until: "now" }).baseline, '{version="1"}');
+});
+
+test("a distribution's bins and steps keep every sample", () => {
+  const sides = { depth: [1, 3, 12], samples: [2, 3, 5] };
+  assert.deepEqual(spread(sides, 12, 5), [5, 0, 5]);
+  assert.deepEqual(cumulative(sides, 12).map((part) => Math.round(part * 10)), [0, 2, 2, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10]);
+  assert.deepEqual([[40, 48], [60, 48], [3500, 48]].map(([deepest, most]) => binWidth(deepest, most)), [1, 2, 100]);
+  assert.deepEqual([0.65, 0.2, 0.055, 1].map(roundedUp).map((top) => Math.round(top * 1000)), [800, 200, 60, 1000]);
+});
+
+test("numbers are short and keep their unit", () => {
+  assert.deepEqual([0, 0.0123, 1.234, 56.78, 1234].map(short), ["0", "0.012", "1.23", "56.8", "1,234"]);
+  assert.deepEqual([0, 500, 1500, 2_500_000, 900_000_000].map(microseconds), ["0 s", "500 µs", "1.5 ms", "2.50 s", "15.0 min"]);
+  assert.equal(percent(0.123), "12.3 %");
+  assert.equal(ago(NOW - 240, NOW), "4 min ago");
+});
