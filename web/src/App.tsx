@@ -1,24 +1,24 @@
 import { useEffect, useState } from "preact/hooks";
 import { place } from "./lib/location.ts";
-import { Copying } from "./components/ui/CopyButton.tsx";
+import { CopyDialog } from "./components/ui/CopyButton.tsx";
 import { Header } from "./components/controls/Header.tsx";
 import { openHelp } from "./components/controls/HelpDialog.tsx";
 import { useKeys } from "./components/ui/useKeys.ts";
 import { Link } from "./components/ui/Controls.tsx";
-import { Connection } from "./components/answer/Loading.tsx";
-import { Capture } from "./pages/CapturePage.tsx";
-import { Captures } from "./pages/CapturesPage.tsx";
-import { Compare } from "./pages/ComparePage.tsx";
-import { Depth } from "./pages/DepthPage.tsx";
-import { Heatmap } from "./pages/HeatmapPage.tsx";
-import { Service } from "./pages/ServicePage.tsx";
-import { Services } from "./pages/ServicesPage.tsx";
-import { Settings } from "./pages/SettingsPage.tsx";
+import { ConnectionBanner } from "./components/answer/Loading.tsx";
+import { CapturePage } from "./pages/CapturePage.tsx";
+import { CapturesPage } from "./pages/CapturesPage.tsx";
+import { ComparePage } from "./pages/ComparePage.tsx";
+import { DepthPage } from "./pages/DepthPage.tsx";
+import { HeatmapPage } from "./pages/HeatmapPage.tsx";
+import { ServicePage } from "./pages/ServicePage.tsx";
+import { ServicesPage } from "./pages/ServicesPage.tsx";
+import { SettingsPage } from "./pages/SettingsPage.tsx";
 import { START, type Place } from "./lib/url.ts";
 
-/** `turn` counts the presses of Refresh: a page asks again when it grows. */
+/** `refreshCount` counts the presses of Refresh: a page requests its answers again when it grows. */
 export function App() {
-  const [turn, next] = useState(0);
+  const [refreshCount, setTurn] = useState(0);
   const here = place.value;
   useEffect(() => {
     document.title = titleOf(here);
@@ -27,23 +27,23 @@ export function App() {
   return (
     <>
       <a class="skip" href="#main">Skip to content</a>
-      <Header refresh={() => next((now) => now + 1)} />
-      <Connection />
-      <main id="main" tabIndex={-1}><Page here={here} turn={turn} key={`${here.page} ${here.service}`} /></main>
-      <Copying />
+      <Header refresh={() => setTurn((now) => now + 1)} />
+      <ConnectionBanner />
+      <main id="main" tabIndex={-1}><Page here={here} refreshCount={refreshCount} key={`${here.page} ${here.service}`} /></main>
+      <CopyDialog />
     </>
   );
 }
 
-function Page({ here, turn }: { here: Place; turn: number }) {
-  if (here.page === "services") return <Services turn={turn} />;
-  if (here.page === "service") return <Service turn={turn} />;
-  if (here.page === "compare") return <Compare turn={turn} />;
-  if (here.page === "depth") return <Depth turn={turn} />;
-  if (here.page === "heatmap") return <Heatmap turn={turn} />;
-  if (here.page === "captures") return <Captures turn={turn} />;
-  if (here.page === "capture") return <Capture turn={turn} />;
-  if (here.page === "settings") return <Settings />;
+function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {
+  if (here.page === "services") return <ServicesPage refreshCount={refreshCount} />;
+  if (here.page === "service") return <ServicePage refreshCount={refreshCount} />;
+  if (here.page === "compare") return <ComparePage refreshCount={refreshCount} />;
+  if (here.page === "depth") return <DepthPage refreshCount={refreshCount} />;
+  if (here.page === "heatmap") return <HeatmapPage refreshCount={refreshCount} />;
+  if (here.page === "captures") return <CapturesPage refreshCount={refreshCount} />;
+  if (here.page === "capture") return <CapturePage refreshCount={refreshCount} />;
+  if (here.page === "settings") return <SettingsPage />;
   return <div class="card zero"><h1>No such page</h1><p><Link to={START}>See the services</Link></p></div>;
 }
 

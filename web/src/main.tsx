@@ -1,8 +1,8 @@
 import { render } from "preact";
-import { askAhead } from "./pages/prefetch.ts";
+import { prefetchOnPress } from "./pages/prefetch.ts";
 import { App } from "./App.tsx";
 import { followHistory } from "./lib/location.ts";
-import { drawn } from "./lib/signals.ts";
+import { startRendering } from "./lib/signals.ts";
 import "./styles/tokens.css";
 import "./styles/page.css";
 import "./styles/components.css";
@@ -14,7 +14,7 @@ import "./styles/profile.css";
 import "./styles/services.css";
 import "./styles/states.css";
 
-askAhead();
+prefetchOnPress();
 followHistory();
 const app = document.getElementById("app") as HTMLElement;
-drawn(() => render(<App />, app));
+startRendering(() => render(<App />, app));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { changeOf } from "../src/flamegraph/tree/compare.ts";
-import { changeWords } from "../src/flamegraph/analysis/frameDescription.ts";
+import { describeChange } from "../src/flamegraph/analysis/frameDescription.ts";
 import { percent, short, signedPercent } from "../src/lib/numbers.ts";
 
 interface Vectors {
@@ -17,8 +17,8 @@ test("a change has the direction, the noise and the words that the command line 
   for (const { us, samples, divisors, direction, words, delta, least } of vectors.changes) {
     const change = changeOf(us, samples, divisors);
     assert.equal(change.direction, direction);
-    assert.equal(changeWords(change), words);
-    assert.ok(Math.abs(change.delta - delta) <= 1e-12 && Math.abs(change.least - least) <= 1e-12);
+    assert.equal(describeChange(change), words);
+    assert.ok(Math.abs(change.delta - delta) <= 1e-12 && Math.abs(change.threshold - least) <= 1e-12);
   }
 });
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Quality, Side } from "../src/api/answers.ts";
-import { notices } from "../src/viewmodels/dataQualityNotices.ts";
-import { gapSentence } from "../src/lib/distribution.ts";
-import { normWords } from "../src/lib/normalisation.ts";
-import { stale } from "../src/viewmodels/staleness.ts";
+import { dataQualityNotices } from "../src/viewmodels/dataQualityNotices.ts";
+import { describeGap } from "../src/lib/distribution.ts";
+import { describeNormalisation } from "../src/lib/normalisation.ts";
+import { staleNotices } from "../src/viewmodels/staleness.ts";
 
 const BASIS = { windows: 1, pods: 1, samples: 5000 };
 
@@ -21,70 +21,70 @@ const side = ({ quality, ...changes }: Partial<Omit<Side, "quality">> & { qualit
 });
 
 test("two sides taken alike need no words", () => {
-  assert.deepEqual(notices([side(), side()], ["A", "B"], BASIS), []);
+  assert.deepEqual(dataQualityNotices([side(), side()], ["A", "B"], BASIS), []);
 });
 
 test("what makes a side hard to read is said, of each side", () => {
-  const said = notices([side({ pods: 3, missing_states: ["gil"] }), side({ modes: ["nonblocking"], samples: 200, truncated_samples: 50 })], ["A", "B"], BASIS);
-  assert.deepEqual(said.map((sentence) => sentence.slice(0, 22)), ["A: the sampler did not", "B: stacks may be wrong", "B: 1.0 % of all sample"]);
-  assert.ok(said[2].includes("1.0 %"), "of all samples, not of those of the type");
+  const notices = dataQualityNotices([side({ pods: 3, missing_states: ["gil"] }), side({ modes: ["nonblocking"], samples: 200, truncated_samples: 50 })], ["A", "B"], BASIS);
+  assert.deepEqual(notices.map((sentence) => sentence.slice(0, 22)), ["A: the sampler did not", "B: stacks may be wrong", "B: 1.0 % of all sample"]);
+  assert.ok(notices[2].includes("1.0 %"), "of all samples, not of those of the type");
 });
 
 test("what sets two sides apart is left to the checks of their verdict", () => {
   const other = side({ samplers: ["py-spy 0.4.3"], periods_us: [10_000, 20_000], pythons: ["3.14.0"], pods: 7, quality: { readers: ["py-spy"], coverage: 0.6 } });
-  assert.deepEqual(notices([side(), other], ["A", "B"], BASIS), []);
-  assert.deepEqual(notices([other], [""], BASIS), [], "one side that changed its rate is no mixture");
+  assert.deepEqual(dataQualityNotices([side(), other], ["A", "B"], BASIS), []);
+  assert.deepEqual(dataQualityNotices([other], [""], BASIS), [], "one side that changed its rate is no mixture");
 });
 
 test("one side that was taken in two ways says so", () => {
-  assert.deepEqual(notices([side({ modes: ["blocking", "gil"] })], [""], BASIS), [
+  assert.deepEqual(dataQualityNotices([side({ modes: ["blocking", "gil"] })], [""], BASIS), [
     "Taken with different sampling modes (blocking, gil): they see waiting threads, and hold the process up, differently.",
   ]);
 });
 
 test("segments that could not be read are said", () => {
-  assert.match(notices([side()], [""], { ...BASIS, unreadable_segments: 2 })[0], /^2 stored segments could not be read/);
+  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unreadable_segments: 2 })[0], /^2 stored segments could not be read/);
 });
 
 test("windows that are kept only together with others are said", () => {
-  assert.match(notices([side()], [""], { ...BASIS, unresolved_windows: 1 })[0], /^1 window of this time is left out: .* Filter by service/);
-  assert.match(notices([side()], [""], { ...BASIS, unresolved_windows: 20 })[0], /^20 windows of this time are left out/);
+  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unresolved_windows: 1 })[0], /^1 window of this time is left out: .* Filter by service/);
+  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unresolved_windows: 20 })[0], /^20 windows of this time are left out/);
 });
 
 test("windows kept by the day are said, and those by the hour are not, as they may be exact", () => {
-  const kept = (resolution: string) => ({ ...BASIS, resolutions: [{ resolution, windows: 3, from: 86_400, until: 172_800 }] });
-  assert.match(notices([side()], [""], kept("day"))[0], /^Coarse: 3 windows from .* are kept added up by the day/);
-  assert.deepEqual(notices([side()], [""], kept("hour")), []);
+  const stored = (resolution: string) => ({ ...BASIS, resolutions: [{ resolution, windows: 3, from: 86_400, until: 172_800 }] });
+  assert.match(dataQualityNotices([side()], [""], stored("day"))[0], /^Coarse: 3 windows from .* are kept added up by the day/);
+  assert.deepEqual(dataQualityNotices([side()], [""], stored("hour")), []);
 });
 
 test("a service is stale that was last seen long before now, in a range that reaches to now", () => {
   const now = 1_800_000_000;
   const versions = [{ last_seen: now - 5000 }, { last_seen: now - 3600 }];
-  assert.match(stale(versions, { from: "-1d", until: "now" }, now)[0], /^Last seen 1 h ago/);
-  assert.deepEqual(stale([{ last_seen: now - 500 }], { from: "-1d", until: "now" }, now), []);
-  assert.deepEqual(stale(versions, { from: "-1d", until: String(now - 3600) }, now), [], "a range in the past calls nothing stale");
-  assert.deepEqual(stale([], { from: "-1d", until: "now" }, now), []);
+  assert.match(staleNotices(versions, { from: "-1d", until: "now" }, now)[0], /^Last seen 1 h ago/);
+  assert.deepEqual(staleNotices([{ last_seen: now - 500 }], { from: "-1d", until: "now" }, now), []);
+  assert.deepEqual(staleNotices(versions, { from: "-1d", until: String(now - 3600) }, now), [], "a range in the past calls nothing stale");
+  assert.deepEqual(staleNotices([], { from: "-1d", until: "now" }, now), []);
 });
 
 test("a side that was watched and took no time is told from one that was not watched", () => {
   const idle = side({ samples: 0, seconds: 0 });
   const unwatched = side({ windows: 0, pods: 0, samples: 0, seconds: 0, pod_seconds: 0, modes: [], samplers: [], pythons: [], periods_us: [], quality: { readers: [], coverage: null } });
-  assert.deepEqual(notices([side(), idle], ["A", "B"], BASIS), []);
-  assert.match(notices([side(), unwatched], ["A", "B"], BASIS)[0], /^B: no windows in this range/);
+  assert.deepEqual(dataQualityNotices([side(), idle], ["A", "B"], BASIS), []);
+  assert.match(dataQualityNotices([side(), unwatched], ["A", "B"], BASIS)[0], /^B: no windows in this range/);
 });
 
 test("a type whose state a side did not record is said to read too low", () => {
   const blind = side({ missing_states: ["gil", "idle"] });
-  assert.match(notices([blind], [""], BASIS)[0], /did not record gil and idle samples: wall time and GIL time read too low/);
+  assert.match(dataQualityNotices([blind], [""], BASIS)[0], /did not record gil and idle samples: wall time and GIL time read too low/);
 });
 
 test("the largest gap names both sides", () => {
   const [a, b] = [{ depth: [2, 9], samples: [40, 60] }, { depth: [2, 9], samples: [75, 25] }];
-  assert.equal(gapSentence([a, b], 2), "Largest gap: 40.0 % of A's samples and 75.0 % of B's are at most 2 frames deep (35.0 points apart).");
-  assert.equal(gapSentence([a, a], 2), "Both sides have the same depths.");
+  assert.equal(describeGap([a, b], 2), "Largest gap: 40.0 % of A's samples and 75.0 % of B's are at most 2 frames deep (35.0 points apart).");
+  assert.equal(describeGap([a, a], 2), "Both sides have the same depths.");
 });
 
 test("the normalisation is said in words for every view", () => {
-  const words = (["flame", "sides", "table"] as const).flatMap((view) => (["rate", "share"] as const).map((norm) => normWords(norm, view)));
+  const words = (["flame", "sides", "table"] as const).flatMap((view) => (["rate", "share"] as const).map((norm) => describeNormalisation(norm, view)));
   assert.equal(new Set(words).size, 6);
 });

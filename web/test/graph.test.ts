@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Camera, clamp, NARROWEST, zoomed } from "../src/flamegraph/render/camera.ts";
-import { frameColour, heatColour, inkOn, stateColour, STATE_COLOURS } from "../src/flamegraph/render/colour.ts";
-import { Inks } from "../src/flamegraph/render/draw.ts";
+import { Camera, clamp, MIN_SPAN, zoomed } from "../src/flamegraph/render/camera.ts";
+import { frameColour, heatColour, textColourOn, stateColour, STATE_COLOURS } from "../src/flamegraph/render/colour.ts";
+import { FillColours } from "../src/flamegraph/render/draw.ts";
 import { pictureSvg, xml } from "../src/flamegraph/render/pictureFile.ts";
 import { groupOf } from "../src/flamegraph/tree/groups.ts";
 import { boxAt, boxOf, Layout, type Range } from "../src/flamegraph/render/layout.ts";
-import { lookOf, packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
-import { countBefore, read } from "../src/flamegraph/analysis/treeMetrics.ts";
+import { boxStyles, packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
+import { countBefore, computeMetrics } from "../src/flamegraph/analysis/treeMetrics.ts";
 import { shapeOf, totals } from "../src/flamegraph/tree/tree.ts";
-import { grow, numbers, randomStacks, seeds } from "./stacks.ts";
+import { buildTree, randomNumbers, randomStacks, seeds } from "./stacks.ts";
 
 function laidOut(seed: number) {
-  const tree = grow(randomStacks(seed, 1), 1);
+  const tree = buildTree(randomStacks(seed, 1), 1);
   const shape = shapeOf(tree.level);
   const total = totals(tree.level, tree.self[0]);
   return { tree, shape, total, layout: new Layout(tree.level, shape, total) };
@@ -38,17 +38,17 @@ test("of any range the boxes are those of the whole, cut to it and stretched", (
   for (const seed of seeds(100)) {
     const { tree, total, layout } = laidOut(seed);
     if (total[0] === 0) continue;
-    const next = numbers(seed);
+    const next = randomNumbers(seed);
     const range = someRange(next, total[0]);
     const pixels = 4000;
     const scale = pixels / range.span;
     const boxes = layout.place(range, pixels, null);
-    const found = new Map(Array.from(boxes.node, (node, i) => [node, i]));
+    const boxOfNode = new Map(Array.from(boxes.node, (node, i) => [node, i]));
     for (let node = 0; node < tree.level.length; node++) {
       const { from } = layout.rangeOf(node);
       const left = Math.max(from - range.from, 0) * scale;
       const right = Math.min(from + total[node] - range.from, range.span) * scale;
-      const i = found.get(node);
+      const i = boxOfNode.get(node);
       if (right - left < 1.001) continue;
       assert.ok(i !== undefined && boxes.sliver[i] === 0);
       assert.ok(Math.abs(boxes.x[i] - left) < 0.01 && Math.abs(boxes.width[i] - (right - left)) < 0.01);
@@ -61,7 +61,7 @@ test("the box under a point is found as if all were looked at", () => {
   for (const seed of seeds(60)) {
     const { tree, total, layout } = laidOut(seed);
     if (total[0] === 0) continue;
-    const next = numbers(seed + 1);
+    const next = randomNumbers(seed + 1);
     const hit = Uint8Array.from(tree.name, () => (next() < 0.3 ? 1 : 0));
     const boxes = layout.place(someRange(next, total[0]), 40, countBefore(hit));
     for (let turn = 0; turn < 200; turn++) {
@@ -95,7 +95,7 @@ test("rows hold all boxes, from left to right but for slivers off their place", 
 
 test("columns that were too short grow, and are used again", () => {
   const stacks = Array.from({ length: 6000 }, (_, at) => ({ path: [`f${at}`], us: [1000] }));
-  const tree = grow(stacks, 1);
+  const tree = buildTree(stacks, 1);
   const layout = new Layout(tree.level, shapeOf(tree.level), totals(tree.level, tree.self[0]));
   const whole = { from: 0, span: 6_000_000 };
   assert.equal(layout.place(whole, 12_000, null).count, 6001);
@@ -106,27 +106,27 @@ test("columns that were too short grow, and are used again", () => {
 test("a camera keeps what it looks at relative to what is zoomed into", () => {
   const camera = new Camera();
   const focus = { from: 200, span: 100 };
-  let told = 0;
-  const forget = camera.listen(() => told++);
+  let checked = 0;
+  const forget = camera.listen(() => checked++);
   assert.deepEqual([camera.moved, camera.range(focus, 1000)], [false, focus]);
-  camera.look({ from: 250, span: 100 }, focus, 1000);
-  assert.deepEqual([camera.moved, told], [true, 1]);
+  camera.show({ from: 250, span: 100 }, focus, 1000);
+  assert.deepEqual([camera.moved, checked], [true, 1]);
   assert.deepEqual(camera.range(focus, 1000), { from: 250, span: 100 });
   assert.deepEqual(camera.range({ from: 20, span: 10 }, 1000), { from: 25, span: 10 });
-  camera.look(focus, focus, 1000);
-  assert.deepEqual([camera.moved, told], [false, 2]);
+  camera.show(focus, focus, 1000);
+  assert.deepEqual([camera.moved, checked], [false, 2]);
   camera.reset();
   forget();
-  camera.look({ from: 0, span: 10 }, focus, 1000);
-  assert.equal(told, 2);
+  camera.show({ from: 0, span: 10 }, focus, 1000);
+  assert.equal(checked, 2);
 });
 
 test("a range stays in the whole, is never too narrow, and zooms around a point", () => {
   for (const seed of seeds(200)) {
-    const next = numbers(seed);
+    const next = randomNumbers(seed);
     const total = 1 + next() * 1e9;
     const range = clamp({ from: (next() * 3 - 1) * total, span: next() * 3 * total * next() }, total);
-    assert.ok(range.from >= 0 && range.from + range.span <= total * (1 + 1e-12) && range.span >= total * NARROWEST * 0.999);
+    assert.ok(range.from >= 0 && range.from + range.span <= total * (1 + 1e-12) && range.span >= total * MIN_SPAN * 0.999);
     const part = next();
     const nearer = zoomed(range, part, 0.3);
     assert.ok(Math.abs(nearer.from + nearer.span * part - (range.from + range.span * part)) <= total * 1e-9);
@@ -137,12 +137,12 @@ test("ink is read on every colour of states, heat and groups, and on faded ones 
   const fills = [...seeds(101).map((at) => heatColour((at - 1) / 100)), ...seeds(300).map((at) => frameColour(`f (${["jinja2", "shop", "json"][at % 3]}/m${at}.py)`))];
   for (let idle = 0; idle <= 10; idle++) for (let gil = 0; gil <= 10 - idle; gil++) fills.push(stateColour(idle, 10 - idle - gil, gil));
   for (const ground of [0xffffff, 0x171a20]) {
-    const inks = new Inks(ground);
+    const colours = new FillColours(ground);
     for (const fill of fills) {
       for (const faded of [false, true]) {
-        const drawn = inks.of(fill, faded);
-        assert.equal(drawn.ink, inkOn(Number.parseInt(drawn.fill.slice(1), 16)));
-        assert.ok(contrast(Number.parseInt(drawn.fill.slice(1), 16), drawn.ink) >= 4.5);
+        const drawn = colours.of(fill, faded);
+        assert.equal(drawn.textColour, textColourOn(Number.parseInt(drawn.fill.slice(1), 16)));
+        assert.ok(contrast(Number.parseInt(drawn.fill.slice(1), 16), drawn.textColour) >= 4.5);
       }
     }
   }
@@ -152,7 +152,7 @@ test("states and heat are told apart by how light they are", () => {
   const { idle, running, gil } = STATE_COLOURS;
   assert.ok(light(idle) - light(running) > 0.1 && light(running) - light(gil) > 0.3);
   const heats = seeds(33).map((at) => light(heatColour(((at - 1) / 32) ** 2)));
-  assert.ok(heats.every((each, at) => at === 0 || each <= heats[at - 1] + 1e-9));
+  assert.ok(heats.every((heat, at) => at === 0 || heat <= heats[at - 1] + 1e-9));
 });
 
 test("frames are grouped by whose code they are", () => {
@@ -164,11 +164,11 @@ test("frames are grouped by whose code they are", () => {
 });
 
 test("a legend has the widest packages of each group, and its parts are of what is zoomed into", () => {
-  const tree = grow([
+  const tree = buildTree([
     { path: ["a (shop/a.py)"], us: [50] }, { path: ["b (django/b.py)"], us: [20] }, { path: ["c (json/c.py)"], us: [20] }, { path: ["(other)"], us: [10] },
   ], 1);
-  const reading = read(tree, [1], { invert: false, collapse: false, norm: "rate" });
-  assert.deepEqual(packageLegend(reading, 0, 5).map(({ group, name, said }) => `${group}: ${name} ${said}`), [
+  const metrics = computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" });
+  assert.deepEqual(packageLegend(metrics, 0, 5).map(({ group, name, value }) => `${group}: ${name} ${value}`), [
     "application: shop 50.0 %", "third party: django 20.0 %", "standard library: json 20.0 %", "no file: (other), frames without a file 10.0 %",
   ]);
 });
@@ -176,13 +176,13 @@ test("a legend has the widest packages of each group, and its parts are of what 
 test("an SVG holds hostile text as text", () => {
   const bad = `<script>"&'\u0000\u0008\ud800\u202e</text>`;
   assert.equal(xml(bad), "&#60;script&#62;&#34;&#38;&#39;\ufffd\ufffd\ufffd\u202e&#60;/text&#62;");
-  const tree = grow([{ path: [bad], us: [5000] }], 1);
-  const reading = read(tree, [1], { invert: false, collapse: false, norm: "rate" });
+  const tree = buildTree([{ path: [bad], us: [5000] }], 1);
+  const metrics = computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" });
   const picture = {
-    tree, shape: reading.shape, total: reading.total, look: lookOf(reading, 0, "package"), describe: () => ({ title: bad, rows: [[bad, bad]] as const }),
+    tree, shape: metrics.shape, total: metrics.total, style: boxStyles(metrics, 0, "package"), describe: () => ({ title: bad, rows: [[bad, bad]] as const }),
     hit: null, marksBefore: null, focus: 0, label: "",
   };
-  const boxes = new Layout(tree.level, reading.shape, reading.total).place({ from: 0, span: 5000 }, 800, null);
+  const boxes = new Layout(tree.level, metrics.shape, metrics.total).place({ from: 0, span: 5000 }, 800, null);
   const svg = pictureSvg({ picture, boxes, width: 800, top: 0, height: 40 }, {
     title: bad, lines: [bad], legend: [{ name: bad, colour: `red"/>${bad}` }], ground: 0xffffff, text: 0,
   });

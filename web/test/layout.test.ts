@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeColour, frameColour, inkOn, NEUTRAL } from "../src/flamegraph/render/colour.ts";
+import { changeColour, frameColour, textColourOn, NEUTRAL } from "../src/flamegraph/render/colour.ts";
 import { boxAt, Layout, MARK_PIXELS } from "../src/flamegraph/render/layout.ts";
 import { frameParts, packageOf } from "../src/flamegraph/tree/packages.ts";
 import { countBefore } from "../src/flamegraph/analysis/treeMetrics.ts";
 import { pathTo, shapeOf, totals, type Shape } from "../src/flamegraph/tree/tree.ts";
-import { grow, randomStacks, seeds } from "./stacks.ts";
+import { buildTree, randomStacks, seeds } from "./stacks.ts";
 
 /** The boxes of the subtree of `focus`. */
 function layout(level: Int32Array, shape: Shape, total: Float64Array, focus: number, pixels: number, marks: Uint32Array | null) {
@@ -15,7 +15,7 @@ function layout(level: Int32Array, shape: Shape, total: Float64Array, focus: num
 
 test("each box is as wide as its part of what is zoomed into, inside its caller", () => {
   for (const seed of seeds(100)) {
-    const tree = grow(randomStacks(seed, 1), 1);
+    const tree = buildTree(randomStacks(seed, 1), 1);
     const shape = shapeOf(tree.level);
     const total = totals(tree.level, tree.self[0]);
     for (let focus = 0; focus < tree.level.length; focus++) {
@@ -38,7 +38,7 @@ test("each box is as wide as its part of what is zoomed into, inside its caller"
 
 test("what is too narrow shares one sliver a pixel", () => {
   const stacks = Array.from({ length: 5000 }, (_, at) => ({ path: ["a", `f${String(at).padStart(5, "0")}`], us: [1] }));
-  const tree = grow(stacks, 1);
+  const tree = buildTree(stacks, 1);
   const boxes = layout(tree.level, shapeOf(tree.level), totals(tree.level, tree.self[0]), 0, 500, null);
   assert.equal(boxes.count, 2 + 500);
 });
@@ -46,7 +46,7 @@ test("what is too narrow shares one sliver a pixel", () => {
 test("a hit is at least two pixels wide, or the box that hides it is", () => {
   for (const seed of seeds(50)) {
     const stacks = [{ path: ["huge"], us: [50_000_000] }, ...randomStacks(seed, 1)];
-    const tree = grow(stacks, 1);
+    const tree = buildTree(stacks, 1);
     const shape = shapeOf(tree.level);
     const hit = Uint8Array.from(tree.name, (name) => (tree.names[name] === "b" ? 1 : 0));
     const total = totals(tree.level, tree.self[0]);
@@ -58,7 +58,7 @@ test("a hit is at least two pixels wide, or the box that hides it is", () => {
 });
 
 test("the box under a point is the one drawn there", () => {
-  const tree = grow([{ path: ["a"], us: [1] }, { path: ["b", "c"], us: [3] }], 1);
+  const tree = buildTree([{ path: ["a"], us: [1] }, { path: ["b", "c"], us: [3] }], 1);
   const boxes = layout(tree.level, shapeOf(tree.level), totals(tree.level, tree.self[0]), 0, 400, null);
   const under = (x: number, level: number) => {
     const box = boxAt(boxes, x, level);
@@ -68,7 +68,7 @@ test("the box under a point is the one drawn there", () => {
 });
 
 test("a stack of 3,500 frames has 3,501 rows", () => {
-  const tree = grow([{ path: Array.from({ length: 3500 }, (_, at) => `f${at % 7}`), us: [1] }], 1);
+  const tree = buildTree([{ path: Array.from({ length: 3500 }, (_, at) => `f${at % 7}`), us: [1] }], 1);
   assert.equal(layout(tree.level, shapeOf(tree.level), totals(tree.level, tree.self[0]), 0, 800, null).rows, 3501);
 });
 
@@ -94,13 +94,13 @@ test("one symbol has one colour, and its lines share it", () => {
 test("ink has a contrast of at least 4.5 on every fill that is used", () => {
   for (const seed of seeds(2000)) assert.ok(contrast(frameColour(`f${seed} (p${seed % 97}/m.py)`)) >= 4.5);
   for (let doublings = -2; doublings <= 2; doublings += 0.05) {
-    assert.ok(contrast(changeColour({ delta: doublings, doublings, direction: doublings > 0 ? "more" : "less", least: 0 })) >= 4.5);
+    assert.ok(contrast(changeColour({ delta: doublings, doublings, direction: doublings > 0 ? "more" : "less", threshold: 0 })) >= 4.5);
   }
-  assert.equal(changeColour({ delta: 1, doublings: 1, direction: "same", least: 0 }), NEUTRAL);
+  assert.equal(changeColour({ delta: 1, doublings: 1, direction: "same", threshold: 0 }), NEUTRAL);
 });
 
 function contrast(fill: number): number {
   const linear = [fill >> 16, (fill >> 8) & 255, fill & 255].map((channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
   const light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  return inkOn(fill) === "#000" ? (light + 0.05) / 0.05 : 1.05 / (light + 0.05);
+  return textColourOn(fill) === "#000" ? (light + 0.05) / 0.05 : 1.05 / (light + 0.05);
 }

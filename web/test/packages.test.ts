@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { findFocus, focusWord } from "../src/flamegraph/tree/focus.ts";
+import { findPathKey, pathKey } from "../src/flamegraph/tree/focus.ts";
 import { packageOf } from "../src/flamegraph/tree/packages.ts";
-import { grow } from "./stacks.ts";
+import { buildTree } from "./stacks.ts";
 
 /** Shared with tests/model/test_packages.py: both sides of the house have one rule. */
 const vectors = JSON.parse(readFileSync("test/vectors/packages.json", "utf8")) as [string, string, string][];
@@ -16,8 +16,8 @@ test("a frame's package is the one that the collector counts it under", () => {
 test("a call path's word is the one that the collector reads", () => {
   const paths = JSON.parse(readFileSync("test/vectors/focus.json", "utf8")) as [string[], string][];
   for (const [path, word] of paths) {
-    const tree = grow([{ path, us: [1000] }], 1);
-    assert.equal(focusWord(tree, path.length), word);
-    assert.equal(findFocus(tree, word), path.length);
+    const tree = buildTree([{ path, us: [1000] }], 1);
+    assert.equal(pathKey(tree, path.length), word);
+    assert.equal(findPathKey(tree, word), path.length);
   }
 });

@@ -1,24 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Quality } from "../src/api/answers.ts";
-import { rates, remarks, type Watched } from "../src/viewmodels/qualitySummary.ts";
+import { formatRates, qualityRemarks, type QualitySource } from "../src/viewmodels/qualitySummary.ts";
 
 const QUALITY: Quality = {
   readers: ["own"], coverage: 0.998, failed_share: 0.002, errors: { moved: 18, slow: 2 }, stops: 400, stopped_seconds: 0.07, stopped_share: 0.0007,
   longest_stop_seconds: 0.00031, other_samples: 0, paused_seconds: 0, reduced: [],
 };
 
-const watched = ({ quality, ...changes }: Partial<Omit<Watched, "quality">> & { quality?: Partial<Quality> } = {}): Watched => ({
+const watched = ({ quality, ...changes }: Partial<Omit<QualitySource, "quality">> & { quality?: Partial<Quality> } = {}): QualitySource => ({
   modes: ["gil"], periods_us: [10_000], states: { idle: 900, running: 0, gil: 100 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
 });
 
-const line = (of: Watched) => remarks(of).map(({ text, doubt }) => (doubt ? `! ${text}` : text));
+const line = (of: QualitySource) => qualityRemarks(of).map(({ text, isDoubtful }) => (isDoubtful ? `! ${text}` : text));
 
 test("mode, rate, coverage and time lost are always said, and what went wrong if anything did", () => {
   assert.deepEqual(line(watched()), [
     "mode gil, own reader", "100 Hz", "coverage 99.8 %", "time lost 0.070 %, longest stop 310 µs", "0.2 % of ticks failed",
   ]);
-  assert.match(remarks(watched())[4].why, /moved 18, slow 2/);
+  assert.match(qualityRemarks(watched())[4].why, /moved 18, slow 2/);
   assert.deepEqual(line(watched({ quality: { coverage: 1, failed_share: 0, errors: {}, stops: 0, stopped_share: 0 } })).slice(2), ["coverage 100 %", "time lost 0 (no stops)"]);
 });
 
@@ -36,18 +36,18 @@ test("what nobody told is not made up", () => {
 });
 
 test("why there are fewer ticks, and samples without their stack, are said", () => {
-  const said = line(watched({ periods_us: [10_000, 40_000], truncated_samples: 20, quality: { reduced: ["cgroup", "cpu", "new"], other_samples: 5, paused_seconds: 12 } }));
-  assert.equal(said[2], "fewer ticks than asked for (CPU limit, CPU budget, new)");
-  assert.deepEqual(said.slice(-3), ["2.0 % truncated", "0.5 % under (other)", "paused 12.0 s"]);
+  const remarks = line(watched({ periods_us: [10_000, 40_000], truncated_samples: 20, quality: { reduced: ["cgroup", "cpu", "new"], other_samples: 5, paused_seconds: 12 } }));
+  assert.equal(remarks[2], "fewer ticks than asked for (CPU limit, CPU budget, new)");
+  assert.deepEqual(remarks.slice(-3), ["2.0 % truncated", "0.5 % under (other)", "paused 12.0 s"]);
 });
 
 test("every remark says what it means", () => {
   for (const of of [watched(), watched({ modes: ["new"] }), watched({ modes: [], quality: { coverage: null } })]) {
-    for (const { text, why } of remarks(of)) assert.ok(why.endsWith("."), text);
+    for (const { text, why } of qualityRemarks(of)) assert.ok(why.endsWith("."), text);
   }
 });
 
 test("rates are said once and as a range", () => {
-  assert.equal(rates([10_000]), "100 Hz");
-  assert.equal(rates([1000, 10_101.01, 20_000]), "50–1000 Hz");
+  assert.equal(formatRates([10_000]), "100 Hz");
+  assert.equal(formatRates([1000, 10_101.01, 20_000]), "50–1000 Hz");
 });

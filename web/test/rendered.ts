@@ -15,14 +15,14 @@ Object.assign(globalThis, {
   document: { querySelector: () => null, addEventListener: () => undefined, documentElement: { dataset: {} } },
 });
 
-export interface Drawn {
+export interface RenderedElement {
   readonly tag: string;
   readonly props: Readonly<Record<string, unknown>>;
-  readonly children: readonly (Drawn | string)[];
+  readonly children: readonly (RenderedElement | string)[];
 }
 
 /** The elements that a component draws. */
-export function render(node: ComponentChildren): (Drawn | string)[] {
+export function render(node: ComponentChildren): (RenderedElement | string)[] {
   if (node === null || node === undefined || typeof node === "boolean") return [];
   if (Array.isArray(node)) return node.flatMap(render);
   if (typeof node !== "object") return [String(node)];
@@ -35,19 +35,19 @@ export function render(node: ComponentChildren): (Drawn | string)[] {
 const INLINE = new Set(["a", "bdi", "b", "button", "code", "i", "mark", "span", "strong"]);
 
 /** What is read of it, with single spaces. */
-export const words = (drawn: readonly (Drawn | string)[]): string => text(drawn).replace(/\s+/g, " ").trim();
+export const textOf = (nodes: readonly (RenderedElement | string)[]): string => text(nodes).replace(/\s+/g, " ").trim();
 
-const text = (drawn: readonly (Drawn | string)[]): string =>
-  drawn.map((each) => (typeof each === "string" ? each : INLINE.has(each.tag) ? text(each.children) : ` ${text(each.children)} `)).join("");
+const text = (nodes: readonly (RenderedElement | string)[]): string =>
+  nodes.map((node) => (typeof node === "string" ? node : INLINE.has(node.tag) ? text(node.children) : ` ${text(node.children)} `)).join("");
 
 /** Its elements with this tag, and with this class if one is given, in their order. */
-export const all = (drawn: readonly (Drawn | string)[], tag: string, looks = ""): Drawn[] =>
-  drawn.flatMap((each) => {
-    if (typeof each === "string") return [];
-    const fits = each.tag === tag && (looks === "" || String(each.props.class ?? "").split(" ").includes(looks));
-    return [...(fits ? [each] : []), ...all(each.children, tag, looks)];
+export const findAll = (nodes: readonly (RenderedElement | string)[], tag: string, className = ""): RenderedElement[] =>
+  nodes.flatMap((node) => {
+    if (typeof node === "string") return [];
+    const fits = node.tag === tag && (className === "" || String(node.props.class ?? "").split(" ").includes(className));
+    return [...(fits ? [node] : []), ...findAll(node.children, tag, className)];
   });
 
 /** The words of each element with this tag and class. */
-export const wordsOf = (drawn: readonly (Drawn | string)[], tag: string, looks = ""): string[] =>
-  all(drawn, tag, looks).map((each) => words([each]));
+export const textsOf = (nodes: readonly (RenderedElement | string)[], tag: string, className = ""): string[] =>
+  findAll(nodes, tag, className).map((node) => textOf([node]));

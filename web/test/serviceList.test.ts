@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Deploy } from "../src/api/deploys.ts";
-import type { OverviewAnswer, OfVersions } from "../src/api/grids.ts";
-import { asked, asking, called, drift, inView, laidOut, latest, namesMatchers, perPod, sorted, trendStep } from "../src/viewmodels/serviceList.ts";
+import type { OverviewAnswer, VersionColumns } from "../src/api/grids.ts";
+import { labelValue, withLabelValue, filterByName, compareVersions, visibleRows, layoutRows, currentDeploys, batchNameMatchers, coresPerPod, sortServices, trendStep } from "../src/viewmodels/serviceList.ts";
 import { changeOf } from "../src/flamegraph/tree/compare.ts";
-import { bars, deployed } from "../src/charts/Sparkline.tsx";
-import { numbers, seeds } from "./stacks.ts";
+import { barPath, deployMarkers } from "../src/charts/Sparkline.tsx";
+import { randomNumbers, seeds } from "./stacks.ts";
 
-const of = (count: number, changes: Partial<OfVersions> = {}): OfVersions => ({
+const of = (count: number, changes: Partial<VersionColumns> = {}): VersionColumns => ({
   version: Array(count).fill("1"), first_seen: Array(count).fill(100), pods_now: Array(count).fill(1),
   samples: Array(count).fill(1000), seconds: Array(count).fill(10), pod_seconds: Array(count).fill(100), ...changes,
 });
@@ -26,75 +26,75 @@ const two = (before: [number, number, number], now: [number, number, number]) =>
 
 test("a service's change is that of the compare page, as a part of the version before", () => {
   for (const seed of seeds(200)) {
-    const next = numbers(seed);
+    const next = randomNumbers(seed);
     const side = (): [number, number, number] => {
       const samples = Math.floor(next() * 5000);
       return [samples, samples / 100, 1 + next() * 1e4];
     };
     const [a, b] = [side(), side()];
     const change = changeOf([a[1] * 1e6, b[1] * 1e6], [a[0], b[0]], [a[2] * 1e6, b[2] * 1e6]);
-    const found = drift(two(a, b), 0);
-    if (found.kind !== "few") assert.equal(found.kind, change.direction);
+    const result = compareVersions(two(a, b), 0);
+    if (result.kind !== "few") assert.equal(result.kind, change.direction);
     else assert.equal(change.direction, "same");
     if (a[0] > 0) {
-      assert.ok(Math.abs(found.part - (b[1] / b[2]) / (a[1] / a[2]) + 1) < 1e-9);
-      assert.ok(Math.abs(found.noise - change.least / (a[1] / a[2])) < 1e-9);
+      assert.ok(Math.abs(result.relative - (b[1] / b[2]) / (a[1] / a[2]) + 1) < 1e-9);
+      assert.ok(Math.abs(result.relativeNoise - change.threshold / (a[1] / a[2])) < 1e-9);
     }
   }
 });
 
 test("what too few samples cannot tell is not called no change", () => {
-  assert.equal(drift(two([10, 0.1, 100], [10, 0.1, 100]), 0).kind, "few");
-  assert.equal(drift(two([40_000, 400, 1000], [40_000, 400, 1000]), 0).kind, "same");
-  assert.equal(drift(two([40_000, 400, 1000], [44_000, 440, 1000]), 0).kind, "more");
-  assert.equal(drift(two([40_000, 400, 1000], [0, 0, 0]), 0).kind, "unknown");
-  assert.equal(drift(overview(1), 0).kind, "none");
+  assert.equal(compareVersions(two([10, 0.1, 100], [10, 0.1, 100]), 0).kind, "few");
+  assert.equal(compareVersions(two([40_000, 400, 1000], [40_000, 400, 1000]), 0).kind, "same");
+  assert.equal(compareVersions(two([40_000, 400, 1000], [44_000, 440, 1000]), 0).kind, "more");
+  assert.equal(compareVersions(two([40_000, 400, 1000], [0, 0, 0]), 0).kind, "unknown");
+  assert.equal(compareVersions(overview(1), 0).kind, "none");
 });
 
 test("services are sorted by any column, those alike by name, and those of which nothing can be said last", () => {
   const answer = overview(4, { cores: [2, null, 5, 2], seconds: [1, 0, 3, 2], pod_seconds: [10, 0, 10, 10], pods_now: [1, 2, 3, 1] });
-  const drifts = [{ kind: "more", part: 0.5, noise: 0 }, { kind: "none", part: 0, noise: 0 }, { kind: "less", part: -0.5, noise: 0 }, { kind: "few", part: 9, noise: 9 }] as const;
-  assert.deepEqual([...sorted(answer, "-cores", drifts)], [2, 0, 3, 1]);
-  assert.deepEqual([...sorted(answer, "+cores", drifts)], [1, 0, 3, 2]);
-  assert.deepEqual([...sorted(answer, "-cpu", drifts)], [2, 3, 0, 1]);
-  assert.deepEqual([...sorted(answer, "-pods", drifts)], [2, 1, 0, 3]);
-  assert.deepEqual([...sorted(answer, "-change", drifts)], [0, 2, 1, 3]);
-  assert.deepEqual([...sorted(answer, "+change", drifts)], [2, 0, 1, 3]);
-  assert.deepEqual([...sorted(answer, "-service", drifts)], [3, 2, 1, 0]);
-  assert.deepEqual([...sorted(answer, "-nonsense", drifts)], [2, 0, 3, 1]);
-  assert.equal(perPod(answer, 1), null);
+  const changes = [{ kind: "more", relative: 0.5, relativeNoise: 0 }, { kind: "none", relative: 0, relativeNoise: 0 }, { kind: "less", relative: -0.5, relativeNoise: 0 }, { kind: "few", relative: 9, relativeNoise: 9 }] as const;
+  assert.deepEqual([...sortServices(answer, "-cores", changes)], [2, 0, 3, 1]);
+  assert.deepEqual([...sortServices(answer, "+cores", changes)], [1, 0, 3, 2]);
+  assert.deepEqual([...sortServices(answer, "-cpu", changes)], [2, 3, 0, 1]);
+  assert.deepEqual([...sortServices(answer, "-pods", changes)], [2, 1, 0, 3]);
+  assert.deepEqual([...sortServices(answer, "-change", changes)], [0, 2, 1, 3]);
+  assert.deepEqual([...sortServices(answer, "+change", changes)], [2, 0, 1, 3]);
+  assert.deepEqual([...sortServices(answer, "-service", changes)], [3, 2, 1, 0]);
+  assert.deepEqual([...sortServices(answer, "-nonsense", changes)], [2, 0, 3, 1]);
+  assert.equal(coresPerPod(answer, 1), null);
 });
 
 test("a search takes what has the text in it, in whichever case, and keeps the order", () => {
-  assert.deepEqual([...called(Int32Array.of(2, 0, 1), ["shop-b", "cart", "my-shop"], "SHOP")], [2, 0]);
+  assert.deepEqual([...filterByName(Int32Array.of(2, 0, 1), ["shop-b", "cart", "my-shop"], "SHOP")], [2, 0]);
 });
 
 test("every row is laid out once, in order, and rows and gaps add up to all of them", () => {
   for (const seed of seeds(300)) {
-    const next = numbers(seed);
+    const next = randomNumbers(seed);
     const count = Math.floor(next() * 200);
-    const { first, last } = inView(count, 40, next() * 9000 - 100, next() * 900);
+    const { first, last } = visibleRows(count, 40, next() * 9000 - 100, next() * 900);
     assert.ok(first >= 0 && first <= last && last <= count);
-    const kept = next() < 0.5 ? Math.floor(next() * 220) : null;
-    const { rows, after } = laidOut(count, first, last, kept);
+    const focused = next() < 0.5 ? Math.floor(next() * 220) : null;
+    const { rows, after } = layoutRows(count, first, last, focused);
     let at = 0;
     for (const row of rows) {
-      at += row.before;
+      at += row.gap;
       assert.equal(row.at, at++);
     }
     assert.equal(at + after, count);
     const shown = new Set(rows.map((row) => row.at));
     for (let row = first; row < last; row++) assert.ok(shown.has(row));
-    if (kept !== null && kept < count) assert.ok(shown.has(kept));
+    if (focused !== null && focused < count) assert.ok(shown.has(focused));
   }
 });
 
 test("names become matchers that are short enough and match these names and no others", () => {
   const hostile = ["a.b", "a|b", "(x)", "[y]", "q\"uote", "back\\slash", "^$", "שלום", "{z}", "a+b?c*"];
   for (const seed of seeds(100)) {
-    const next = numbers(seed);
+    const next = randomNumbers(seed);
     const names = [...new Set(Array.from({ length: 1 + Math.floor(next() * 40) }, () => hostile[Math.floor(next() * hostile.length)] + Math.floor(next() * 99)))];
-    const batches = namesMatchers(names, 200);
+    const batches = batchNameMatchers(names, 200);
     assert.deepEqual(batches.flatMap((batch) => batch.names), names);
     for (const { names: some, matcher } of batches) {
       assert.ok(some.length === 1 || matcher.length <= 200);
@@ -108,33 +108,33 @@ test("names become matchers that are short enough and match these names and no o
 
 test("the value asked of a label is read from a query and put back into it", () => {
   for (const value of ["prod", 'a"b', "back\\slash", "x, y", ""]) {
-    const query = asking('team="a", namespace="old"', "namespace", value);
-    assert.equal(asked(query, "namespace"), value);
-    assert.equal(asked(query, "team"), "a");
+    const query = withLabelValue('team="a", namespace="old"', "namespace", value);
+    assert.equal(labelValue(query, "namespace"), value);
+    assert.equal(labelValue(query, "team"), "a");
   }
-  assert.equal(asked('other_namespace="x"', "namespace"), "");
-  assert.equal(asking("", "namespace", "b"), 'namespace="b"');
+  assert.equal(labelValue('other_namespace="x"', "namespace"), "");
+  assert.equal(withLabelValue("", "namespace", "b"), 'namespace="b"');
 });
 
 test("a trend's bars are empty where nothing was watched and a hairline where nothing was taken", () => {
-  assert.equal(bars([null, null], 1), "");
-  assert.equal(bars([1, 0, null], 1).split("z").length - 1, 2);
-  assert.ok(bars([0], 0).includes("v-0.8"));
+  assert.equal(barPath([null, null], 1), "");
+  assert.equal(barPath([1, 0, null], 1).split("z").length - 1, 2);
+  assert.ok(barPath([0], 0).includes("v-0.8"));
   assert.ok(trendStep(86_400) === 1800 && trendStep(3600) <= 300);
 });
 
 test("a marker stands where a version after the first was first seen", () => {
   const versions = [{ version: "1", first_seen: 0, last_seen: 50 }, { version: "2", first_seen: 50, last_seen: 99 }, { version: "3", first_seen: 900, last_seen: 999 }];
   const trend = { start: [0, 20, 40, 60, 80], step: 20, value: [1, 1, 1, 1, 1], versions };
-  assert.deepEqual(deployed(trend).map(({ version, x }) => [version, x]), [["2", 0.5], ["3", 1]]);
+  assert.deepEqual(deployMarkers(trend).map(({ version, x }) => [version, x]), [["2", 0.5], ["3", 1]]);
 });
 
 test("of a service stands the newest deploy that is the step to the current version", () => {
   const deploy = (id: string, service: string, previous: string, version: string) => ({ id, service, previous, version }) as unknown as Deploy;
   const answer = overview(3, { current: of(3, { version: ["2", "2", "2"] }), previous: of(3, { version: ["1", "1", null] }) });
-  const found = latest(answer, [
+  const result = currentDeploys(answer, [
     deploy("newest", "s000", "1", "2"), deploy("older", "s000", "1", "2"), deploy("other step", "s001", "2", "3"),
     deploy("none before", "s002", "1", "2"), deploy("not listed", "s003", "1", "2"),
   ]);
-  assert.deepEqual([...found].map(([service, { id }]) => [service, id]), [["s000", "newest"]]);
+  assert.deepEqual([...result].map(([service, { id }]) => [service, id]), [["s000", "newest"]]);
 });

@@ -1,14 +1,14 @@
-import { Growth } from "../src/flamegraph/tree/treeBuilder.ts";
+import { TreeBuilder } from "../src/flamegraph/tree/treeBuilder.ts";
 import { pathTo, shapeOf, type Tree } from "../src/flamegraph/tree/tree.ts";
 
 /** One stack with its weight on each side: what a tree is checked against, the slow and plain way. */
-export interface Weighed {
+export interface WeightedStack {
   readonly path: readonly string[];
   readonly us: readonly number[];
 }
 
 /** A small generator (mulberry32): the same seed gives the same numbers everywhere. */
-export function numbers(seed: number): () => number {
+export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -18,8 +18,8 @@ export function numbers(seed: number): () => number {
   };
 }
 
-export function randomStacks(seed: number, sides: number): Weighed[] {
-  const next = numbers(seed);
+export function randomStacks(seed: number, sides: number): WeightedStack[] {
+  const next = randomNumbers(seed);
   const letters = "abcdef".slice(0, 2 + Math.floor(next() * 5));
   return Array.from({ length: 1 + Math.floor(next() * 40) }, () => ({
     path: Array.from({ length: 1 + Math.floor(next() * 9) }, () => letters[Math.floor(next() * letters.length)]),
@@ -28,10 +28,10 @@ export function randomStacks(seed: number, sides: number): Weighed[] {
 }
 
 /** The tree of some stacks; a sample is 1000 µs. */
-export function grow(stacks: readonly Weighed[], sides: number): Tree {
+export function buildTree(stacks: readonly WeightedStack[], sides: number): Tree {
   const names = ["total", ...new Set(stacks.flatMap(({ path }) => path))];
   const index = new Map(names.map((name, at) => [name, at]));
-  const growth = new Growth(names, 0, sides);
+  const growth = new TreeBuilder(names, 0, sides);
   for (const { path, us } of stacks) {
     let node = 0;
     for (const name of path) node = growth.child(node, index.get(name) as number);
@@ -41,7 +41,7 @@ export function grow(stacks: readonly Weighed[], sides: number): Tree {
 }
 
 /** Every call path with its self weights, as text: `a;b 3000/0`, root and zero ones left out. */
-export function told(tree: Tree): string[] {
+export function formatStacks(tree: Tree): string[] {
   const shape = shapeOf(tree.level);
   const lines: string[] = [];
   for (let i = 0; i < tree.level.length; i++) {
@@ -52,13 +52,13 @@ export function told(tree: Tree): string[] {
   return lines.sort();
 }
 
-/** Adds up stacks after changing each path, as `told` would tell it. */
-export function summed(stacks: readonly Weighed[], change: (path: readonly string[]) => readonly string[]): string[] {
+/** Adds up stacks after changing each path, in the format of `formatStacks`. */
+export function sumStacks(stacks: readonly WeightedStack[], change: (path: readonly string[]) => readonly string[]): string[] {
   const sums = new Map<string, number[]>();
   for (const { path, us } of stacks) {
     const key = change(path).join(";");
-    const known = sums.get(key) ?? us.map(() => 0);
-    sums.set(key, known.map((sum, side) => sum + us[side]));
+    const existing = sums.get(key) ?? us.map(() => 0);
+    sums.set(key, existing.map((sum, side) => sum + us[side]));
   }
   return [...sums].filter(([, us]) => us.some((weight) => weight !== 0)).map(([path, us]) => `${path} ${us.join("/")}`).sort();
 }

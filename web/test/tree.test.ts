@@ -5,18 +5,18 @@ import { meanOf } from "../src/flamegraph/tree/compare.ts";
 import { invert } from "../src/flamegraph/tree/invert.ts";
 import { functionSums } from "../src/flamegraph/analysis/functionSums.ts";
 import { pathTo, shapeOf, totals, treeOf, sum, type Tree } from "../src/flamegraph/tree/tree.ts";
-import { grow, randomStacks, seeds, summed, told } from "./stacks.ts";
+import { buildTree, randomStacks, seeds, sumStacks, formatStacks } from "./stacks.ts";
 
 test("a tree tells the same stacks it was grown from", () => {
   for (const seed of seeds(200)) {
     const stacks = randomStacks(seed, 2);
-    assert.deepEqual(told(grow(stacks, 2)), summed(stacks, (path) => path));
+    assert.deepEqual(formatStacks(buildTree(stacks, 2)), sumStacks(stacks, (path) => path));
   }
 });
 
 test("a total is the sum of the selfs below it, and the root's is the whole", () => {
   for (const seed of seeds(200)) {
-    const tree = grow(randomStacks(seed, 1), 1);
+    const tree = buildTree(randomStacks(seed, 1), 1);
     const { end } = shapeOf(tree.level);
     const total = totals(tree.level, tree.self[0]);
     total.forEach((value, node) => assert.equal(value, sum(tree.self[0].subarray(node, end[node]))));
@@ -25,7 +25,7 @@ test("a total is the sum of the selfs below it, and the root's is the whole", ()
 });
 
 test("a subtree ends where the level falls back, and a parent is the last node one level up", () => {
-  const tree = grow([{ path: ["a", "b"], us: [1] }, { path: ["a", "c", "d"], us: [1] }, { path: ["e"], us: [1] }], 1);
+  const tree = buildTree([{ path: ["a", "b"], us: [1] }, { path: ["a", "c", "d"], us: [1] }, { path: ["e"], us: [1] }], 1);
   const shape = shapeOf(tree.level);
   assert.deepEqual([...tree.level], [0, 1, 2, 2, 3, 1]);
   assert.deepEqual([...shape.end], [6, 5, 3, 5, 5, 6]);
@@ -36,14 +36,14 @@ test("a subtree ends where the level falls back, and a parent is the last node o
 test("an inverted tree tells every stack from its leaf to its root", () => {
   for (const seed of seeds(200)) {
     const stacks = randomStacks(seed, 2);
-    const tree = grow(stacks, 2);
-    assert.deepEqual(told(invert(tree, meanOf(tree.self, [1, 1]), 0)), summed(stacks, (path) => [...path].reverse()));
+    const tree = buildTree(stacks, 2);
+    assert.deepEqual(formatStacks(invert(tree, meanOf(tree.self, [1, 1]), 0)), sumStacks(stacks, (path) => [...path].reverse()));
   }
 });
 
 test("inverting with a limit keeps the total of every function on top", () => {
   for (const seed of seeds(200)) {
-    const tree = grow(randomStacks(seed, 2), 2);
+    const tree = buildTree(randomStacks(seed, 2), 2);
     const limited = invert(tree, meanOf(tree.self, [1, 1]), 0.2);
     assert.deepEqual(topTotals(limited), topTotals(invert(tree, meanOf(tree.self, [1, 1]), 0)));
     assert.deepEqual(limited.self.map(sum), tree.self.map(sum));
@@ -54,15 +54,15 @@ test("inverting with a limit keeps the total of every function on top", () => {
 test("collapsed recursion tells each stack without repeats of its caller", () => {
   for (const seed of seeds(200)) {
     const stacks = randomStacks(seed, 2);
-    const once = summed(stacks, (path) => path.filter((name, at) => at === 0 || name !== path[at - 1]));
-    assert.deepEqual(told(collapseRecursion(grow(stacks, 2))), once);
+    const once = sumStacks(stacks, (path) => path.filter((name, at) => at === 0 || name !== path[at - 1]));
+    assert.deepEqual(formatStacks(collapseRecursion(buildTree(stacks, 2))), once);
   }
 });
 
 test("a function counts once per stack, however often it is in it", () => {
   for (const seed of seeds(200)) {
     const stacks = randomStacks(seed, 2);
-    const tree = grow(stacks, 2);
+    const tree = buildTree(stacks, 2);
     const sums = functionSums(tree, shapeOf(tree.level));
     sums.name.forEach((name, row) => {
       const text = tree.names[name];
@@ -78,7 +78,7 @@ test("a function counts once per stack, however often it is in it", () => {
 });
 
 test("the sums below a frame are those of its subtree alone", () => {
-  const tree = grow([{ path: ["a", "b", "a"], us: [3] }, { path: ["b"], us: [5] }], 1);
+  const tree = buildTree([{ path: ["a", "b", "a"], us: [3] }, { path: ["b"], us: [5] }], 1);
   const shape = shapeOf(tree.level);
   const top = [...tree.name.keys()].find((node) => pathTo(shape, node).length === 3) as number;
   const sums = functionSums(tree, shape, top);

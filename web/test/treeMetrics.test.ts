@@ -1,34 +1,34 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changeOf } from "../src/flamegraph/tree/compare.ts";
-import { findFocus, focusName, focusWord } from "../src/flamegraph/tree/focus.ts";
-import { changeAt, countBefore, markChanges, read } from "../src/flamegraph/analysis/treeMetrics.ts";
+import { findPathKey, pathKeyName, pathKey } from "../src/flamegraph/tree/focus.ts";
+import { changeAt, countBefore, markChanges, computeMetrics } from "../src/flamegraph/analysis/treeMetrics.ts";
 import { matchedShare, nextHit, search, searchable } from "../src/flamegraph/analysis/search.ts";
 import { pathTo, shapeOf, totals, sum } from "../src/flamegraph/tree/tree.ts";
-import { walk } from "../src/flamegraph/render/walk.ts";
-import { grow, randomStacks, seeds } from "./stacks.ts";
+import { nextFrame } from "../src/flamegraph/render/walk.ts";
+import { buildTree, randomStacks, seeds } from "./stacks.ts";
 
 test("every way of looking at two sides keeps both totals", () => {
   for (const seed of seeds(100)) {
-    const tree = grow(randomStacks(seed, 2), 2);
+    const tree = buildTree(randomStacks(seed, 2), 2);
     for (const invert of [false, true]) for (const collapse of [false, true]) for (const norm of ["rate", "share"] as const) {
-      const reading = read(tree, [3, 7], { invert, collapse, norm });
-      assert.deepEqual(reading.us.map((us) => us[0]), tree.self.map(sum));
-      assert.deepEqual(reading.samples.map((samples) => samples[0]), tree.samples.map(sum));
+      const metrics = computeMetrics(tree, [3, 7], { invert, collapse, norm });
+      assert.deepEqual(metrics.us.map((us) => us[0]), tree.self.map(sum));
+      assert.deepEqual(metrics.samples.map((samples) => samples[0]), tree.samples.map(sum));
     }
   }
 });
 
 test("a width is the mean of the two sides put on one scale", () => {
-  const tree = grow([{ path: ["a"], us: [3_000_000, 0] }, { path: ["b"], us: [0, 8_000_000] }], 2);
-  assert.deepEqual([...read(tree, [10, 20], { invert: false, collapse: false, norm: "rate" }).total], [0.35, 0.15, 0.2]);
-  assert.deepEqual([...read(tree, [10, 20], { invert: false, collapse: false, norm: "share" }).total], [1, 0.5, 0.5]);
+  const tree = buildTree([{ path: ["a"], us: [3_000_000, 0] }, { path: ["b"], us: [0, 8_000_000] }], 2);
+  assert.deepEqual([...computeMetrics(tree, [10, 20], { invert: false, collapse: false, norm: "rate" }).total], [0.35, 0.15, 0.2]);
+  assert.deepEqual([...computeMetrics(tree, [10, 20], { invert: false, collapse: false, norm: "share" }).total], [1, 0.5, 0.5]);
 });
 
 test("code that did not change keeps its rate when something else grows, and loses share", () => {
-  const tree = grow([{ path: ["steady"], us: [1_000_000, 1_000_000] }, { path: ["growing"], us: [1_000_000, 8_000_000] }], 2);
+  const tree = buildTree([{ path: ["steady"], us: [1_000_000, 1_000_000] }, { path: ["growing"], us: [1_000_000, 8_000_000] }], 2);
   const steady = [...tree.name.keys()].find((node) => tree.names[tree.name[node]] === "steady") as number;
-  const by = (norm: "rate" | "share") => changeAt(read(tree, [60, 60], { invert: false, collapse: false, norm }), steady).direction;
+  const by = (norm: "rate" | "share") => changeAt(computeMetrics(tree, [60, 60], { invert: false, collapse: false, norm }), steady).direction;
   assert.deepEqual([by("rate"), by("share")], ["same", "less"]);
 });
 
@@ -45,9 +45,9 @@ test("a difference within twice the counting noise is no change", () => {
 
 test("swapping the sides turns every change round", () => {
   for (const seed of seeds(100)) {
-    const tree = grow(randomStacks(seed, 2), 2);
+    const tree = buildTree(randomStacks(seed, 2), 2);
     const swapped = { ...tree, self: [tree.self[1], tree.self[0]], samples: [tree.samples[1], tree.samples[0]] };
-    const [ab, ba] = [tree, swapped].map((one) => read(one, [1, 1], { invert: false, collapse: false, norm: "rate" }));
+    const [ab, ba] = [tree, swapped].map((one) => computeMetrics(one, [1, 1], { invert: false, collapse: false, norm: "rate" }));
     assert.deepEqual(markChanges(ab), markChanges(ba));
     assert.deepEqual(ab.total, ba.total);
   }
@@ -56,30 +56,30 @@ test("swapping the sides turns every change round", () => {
 test("a search finds what a plain look through the names finds", () => {
   for (const seed of seeds(200)) {
     const stacks = randomStacks(seed, 1);
-    const tree = grow(stacks, 1);
-    const found = search(tree, "B");
-    assert.ok(found);
-    tree.name.forEach((name, node) => assert.equal(found.hit[node], node > 0 && tree.names[name] === "b" ? 1 : 0));
+    const tree = buildTree(stacks, 1);
+    const result = search(tree, "B");
+    assert.ok(result);
+    tree.name.forEach((name, node) => assert.equal(result.hit[node], node > 0 && tree.names[name] === "b" ? 1 : 0));
     const whole = stacks.reduce((all, { us }) => all + us[0], 0);
     const holding = stacks.filter(({ path }) => path.includes("b")).reduce((all, { us }) => all + us[0], 0);
-    const share = matchedShare(found, shapeOf(tree.level), totals(tree.level, tree.self[0]), 0);
+    const share = matchedShare(result, shapeOf(tree.level), totals(tree.level, tree.self[0]), 0);
     assert.ok(Math.abs(share - (whole > 0 ? holding / whole : 0)) < 1e-12);
   }
 });
 
 test("next and previous go round the hits below the frame in view", () => {
-  const tree = grow([{ path: ["a", "b"], us: [1] }, { path: ["b", "b"], us: [1] }], 1);
+  const tree = buildTree([{ path: ["a", "b"], us: [1] }, { path: ["b", "b"], us: [1] }], 1);
   const shape = shapeOf(tree.level);
-  const found = search(tree, "b");
-  assert.ok(found);
-  assert.deepEqual([...found.nodes], [2, 3, 4]);
-  assert.deepEqual([0, 2, 3, 4].map((from) => nextHit(found, shape, 0, from, 1)), [2, 3, 4, 2]);
-  assert.deepEqual([2, 4].map((from) => nextHit(found, shape, 0, from, -1)), [4, 3]);
-  assert.equal(nextHit(found, shape, 1, 2, 1), 2);
+  const result = search(tree, "b");
+  assert.ok(result);
+  assert.deepEqual([...result.nodes], [2, 3, 4]);
+  assert.deepEqual([0, 2, 3, 4].map((from) => nextHit(result, shape, 0, from, 1)), [2, 3, 4, 2]);
+  assert.deepEqual([2, 4].map((from) => nextHit(result, shape, 0, from, -1)), [4, 3]);
+  assert.equal(nextHit(result, shape, 1, 2, 1), 2);
 });
 
 test("a regular expression stands between slashes, and half of one is searched for as it stands", () => {
-  const tree = grow([{ path: ["run (a/b.py)"], us: [1] }, { path: ["/(/"], us: [1] }], 1);
+  const tree = buildTree([{ path: ["run (a/b.py)"], us: [1] }, { path: ["/(/"], us: [1] }], 1);
   assert.equal(search(tree, "/^run/")?.nodes.length, 1);
   assert.equal(search(tree, "/(/")?.nodes.length, 1);
   assert.equal(search(tree, ""), null);
@@ -87,28 +87,28 @@ test("a regular expression stands between slashes, and half of one is searched f
 
 test("a focus word finds its path again in another tree, and only there", () => {
   for (const seed of seeds(200)) {
-    const tree = grow(randomStacks(seed, 1), 1);
-    const other = grow([...randomStacks(seed, 1), ...randomStacks(seed + 1000, 1)], 1);
+    const tree = buildTree(randomStacks(seed, 1), 1);
+    const other = buildTree([...randomStacks(seed, 1), ...randomStacks(seed + 1000, 1)], 1);
     const names = (of: typeof tree, node: number) => pathTo(shapeOf(of.level), node).map((at) => of.names[of.name[at]]);
     for (let node = 1; node < tree.level.length; node++) {
-      const word = focusWord(tree, node);
-      assert.equal(findFocus(tree, word), node);
-      assert.deepEqual(names(other, findFocus(other, word)), names(tree, node));
-      assert.equal(focusName(word), tree.names[tree.name[node]]);
+      const word = pathKey(tree, node);
+      assert.equal(findPathKey(tree, word), node);
+      assert.deepEqual(names(other, findPathKey(other, word)), names(tree, node));
+      assert.equal(pathKeyName(word), tree.names[tree.name[node]]);
     }
   }
-  const [here, elsewhere] = [grow([{ path: ["a", "b"], us: [1] }], 1), grow([{ path: ["b", "a"], us: [1] }], 1)];
-  assert.equal(findFocus(elsewhere, focusWord(here, 2)), -1);
-  assert.equal(findFocus(here, ""), 0);
+  const [here, elsewhere] = [buildTree([{ path: ["a", "b"], us: [1] }], 1), buildTree([{ path: ["b", "a"], us: [1] }], 1)];
+  assert.equal(findPathKey(elsewhere, pathKey(here, 2)), -1);
+  assert.equal(findPathKey(here, ""), 0);
 });
 
 test("arrow keys lead to the caller, the widest callee and the siblings", () => {
-  const tree = grow([{ path: ["a", "b"], us: [1] }, { path: ["a", "c"], us: [5] }, { path: ["d"], us: [1] }], 1);
+  const tree = buildTree([{ path: ["a", "b"], us: [1] }, { path: ["a", "c"], us: [5] }, { path: ["d"], us: [1] }], 1);
   const shape = shapeOf(tree.level);
   const total = totals(tree.level, tree.self[0]);
-  assert.deepEqual((["up", "down", "left", "right"] as const).map((step) => walk(shape, total, 1, step)), [0, 3, 1, 4]);
-  assert.equal(walk(shape, total, 0, "up"), 0);
-  assert.equal(walk(shape, total, 2, "down"), 2);
+  assert.deepEqual((["up", "down", "left", "right"] as const).map((step) => nextFrame(shape, total, 1, step)), [0, 3, 1, 4]);
+  assert.equal(nextFrame(shape, total, 0, "up"), 0);
+  assert.equal(nextFrame(shape, total, 2, "down"), 2);
 });
 
 test("marks are counted before each node", () => {

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { binWidth, cumulative, roundedUp, spread } from "../src/lib/distribution.ts";
+import { binWidth, cumulative, axisMaximum, binSamples } from "../src/lib/distribution.ts";
 import { microseconds, percent, short } from "../src/lib/numbers.ts";
-import { equals, joined, selectorOf, sideMatchers, sideName } from "../src/lib/selectors.ts";
-import { alone, swapped, usualSides, yesterday } from "../src/lib/sides.ts";
-import { absolute, ago, instant, instead, isRelative, rangeName } from "../src/lib/times.ts";
+import { equals, joinMatchers, selectorOf, sideMatchers, sideName } from "../src/lib/selectors.ts";
+import { singleSide, swapSides, defaultSides, sameTimeYesterday } from "../src/lib/sides.ts";
+import { toAbsolute, formatAgo, parseTime, widerPreset, isRelativeTime, formatRange } from "../src/lib/times.ts";
 import { formatPlace, onPage, parsePlace, START, type Place } from "../src/lib/url.ts";
-import { numbers, seeds } from "./stacks.ts";
-import { comparison } from "../src/lib/queryParameters.ts";
+import { randomNumbers, seeds } from "./stacks.ts";
+import { comparisonParameters } from "../src/lib/queryParameters.ts";
 
 const NOW = Date.parse("2026-11-21T10:00:00Z") / 1000;
 
 test("a place written as an address is read back the same", () => {
   for (const seed of seeds(300)) {
-    const next = numbers(seed);
+    const next = randomNumbers(seed);
     const one = <Value>(values: readonly Value[]) => values[Math.floor(next() * values.length)];
     const text = () => one(["", "a b", 'pod="x", y!~"z&="', "<img onerror>", "a;b/c?d#e", "שלום", "😀", "-1h", "100%"]);
     const place: Place = {
@@ -63,30 +63,30 @@ test("a filter by version stays behind where sides are compared", () => {
 });
 
 test("times are read as the API reads them", () => {
-  assert.equal(instant("now", NOW), NOW);
-  assert.equal(instant("-15m", NOW), NOW - 900);
-  assert.equal(instant("now-2w", NOW), NOW - 1_209_600);
-  assert.equal(instant("2026-11-21T09:00:00Z", NOW), NOW - 3600);
-  assert.equal(instant("1795255200", NOW), 1_795_255_200);
-  assert.equal(instant("1795255200000", NOW), 1_795_255_200);
-  assert.equal(instant("soon", NOW), null);
-  assert.ok(isRelative("-1h") && isRelative("now-1h") && !isRelative("2026-11-21T09:00:00Z"));
+  assert.equal(parseTime("now", NOW), NOW);
+  assert.equal(parseTime("-15m", NOW), NOW - 900);
+  assert.equal(parseTime("now-2w", NOW), NOW - 1_209_600);
+  assert.equal(parseTime("2026-11-21T09:00:00Z", NOW), NOW - 3600);
+  assert.equal(parseTime("1795255200", NOW), 1_795_255_200);
+  assert.equal(parseTime("1795255200000", NOW), 1_795_255_200);
+  assert.equal(parseTime("soon", NOW), null);
+  assert.ok(isRelativeTime("-1h") && isRelativeTime("now-1h") && !isRelativeTime("2026-11-21T09:00:00Z"));
 });
 
 test("sharing nails relative times down and leaves fixed ones alone", () => {
-  assert.deepEqual(absolute({ from: "-1h", until: "now" }, NOW), { from: "2026-11-21T09:00:00Z", until: "2026-11-21T10:00:00Z" });
-  assert.deepEqual(absolute({ from: "2026-01-01T00:00:00Z", until: "now" }, NOW).from, "2026-01-01T00:00:00Z");
+  assert.deepEqual(toAbsolute({ from: "-1h", until: "now" }, NOW), { from: "2026-11-21T09:00:00Z", until: "2026-11-21T10:00:00Z" });
+  assert.deepEqual(toAbsolute({ from: "2026-01-01T00:00:00Z", until: "now" }, NOW).from, "2026-01-01T00:00:00Z");
 });
 
 test("a range is named in words, and clock times with their zone", () => {
   assert.deepEqual(
-    [["-1h", "now"], ["now-30m", "now"], ["-1500m", "-1d"], ["soon", "now"]].map(([from, until]) => rangeName({ from, until })),
+    [["-1h", "now"], ["now-30m", "now"], ["-1500m", "-1d"], ["soon", "now"]].map(([from, until]) => formatRange({ from, until })),
     ["last hour", "last 30 minutes", "25 hours ago – 1 day ago", "soon – now"],
   );
   const before = process.env.TZ;
   const named = (timezone: string, from: string, until: string) => {
     process.env.TZ = timezone;
-    return rangeName({ from, until });
+    return formatRange({ from, until });
   };
   assert.equal(named("UTC", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z"), "2026-11-21 09:00:00 – 10:00:00 UTC");
   assert.equal(named("Asia/Kolkata", "2026-11-21T09:00:00Z", "now"), "2026-11-21 14:30:00 UTC+05:30 – now");
@@ -95,14 +95,14 @@ test("a range is named in words, and clock times with their zone", () => {
 });
 
 test("an empty range is offered one that it does not hold", () => {
-  assert.deepEqual(["-1h", "-7d", "-30d", "2020-01-01T00:00:00Z"].map((from) => instead({ from, until: "now" }, NOW)?.from ?? null), ["-7d", "-30d", null, null]);
-  assert.equal(instead({ from: "2020-01-01T00:00:00Z", until: "2020-02-01T00:00:00Z" }, NOW)?.from, "-7d");
+  assert.deepEqual(["-1h", "-7d", "-30d", "2020-01-01T00:00:00Z"].map((from) => widerPreset({ from, until: "now" }, NOW)?.from ?? null), ["-7d", "-30d", null, null]);
+  assert.equal(widerPreset({ from: "2020-01-01T00:00:00Z", until: "2020-02-01T00:00:00Z" }, NOW)?.from, "-7d");
 });
 
 test("matchers quote what they are given", () => {
   assert.equal(equals("pod", 'a"b\\c\nd'), 'pod="a\\"b\\\\c\\nd"');
   assert.equal(selectorOf("s", ' {pod="x"} '), '{service="s", pod="x"}');
-  assert.equal(joined("", "{}", 'a="b"'), 'a="b"');
+  assert.equal(joinMatchers("", "{}", 'a="b"'), 'a="b"');
   assert.equal(sideMatchers("version:v 1"), 'version="v 1"');
   assert.equal(sideMatchers('match:{node="n"}'), 'node="n"');
   assert.equal(sideMatchers(""), "");
@@ -111,30 +111,30 @@ test("matchers quote what they are given", () => {
 
 test("the usual sides are the newest version and the one before it", () => {
   const seen = (version: string, first_seen: number) => ({ version, first_seen, last_seen: 9 });
-  assert.deepEqual(usualSides([seen("v3", 3), seen("v1", 1), seen("v2", 2)]), { a: "version:v2", b: "version:v3" });
-  assert.equal(usualSides([seen("v1", 1)]), null);
+  assert.deepEqual(defaultSides([seen("v3", 3), seen("v1", 1), seen("v2", 2)]), { a: "version:v2", b: "version:v3" });
+  assert.equal(defaultSides([seen("v1", 1)]), null);
 });
 
 test("sides can be swapped, taken alone, and set against yesterday", () => {
   const place = { ...START, service: "s", query: 'pod="p"', a: "version:1", b: "version:2", b_from: "-2h" };
-  assert.deepEqual({ ...place, ...swapped(place), ...swapped({ ...place, ...swapped(place) }) }, place);
-  assert.deepEqual(alone(place, "b", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
-  assert.equal(yesterday("version:1", { from: "-1h", until: "now" }).a_from, "-1500m");
-  assert.equal(yesterday("version:1", { from: "-1h", until: "now" }).a_until, "-1d");
-  assert.equal(comparison(place, { from: "-1h", until: "now" }).baseline, '{version="1"}');
+  assert.deepEqual({ ...place, ...swapSides(place), ...swapSides({ ...place, ...swapSides(place) }) }, place);
+  assert.deepEqual(singleSide(place, "b", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
+  assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).a_from, "-1500m");
+  assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).a_until, "-1d");
+  assert.equal(comparisonParameters(place, { from: "-1h", until: "now" }).baseline, '{version="1"}');
 });
 
 test("a distribution's bins and steps keep every sample", () => {
   const sides = { depth: [1, 3, 12], samples: [2, 3, 5] };
-  assert.deepEqual(spread(sides, 12, 5), [5, 0, 5]);
+  assert.deepEqual(binSamples(sides, 12, 5), [5, 0, 5]);
   assert.deepEqual(cumulative(sides, 12).map((part) => Math.round(part * 10)), [0, 2, 2, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10]);
   assert.deepEqual([[40, 48], [60, 48], [3500, 48]].map(([deepest, most]) => binWidth(deepest, most)), [1, 2, 100]);
-  assert.deepEqual([0.65, 0.2, 0.055, 1].map(roundedUp).map((top) => Math.round(top * 1000)), [800, 200, 60, 1000]);
+  assert.deepEqual([0.65, 0.2, 0.055, 1].map(axisMaximum).map((top) => Math.round(top * 1000)), [800, 200, 60, 1000]);
 });
 
 test("numbers are short and keep their unit", () => {
   assert.deepEqual([0, 0.0123, 1.234, 56.78, 1234].map(short), ["0", "0.012", "1.23", "56.8", "1,234"]);
   assert.deepEqual([0, 500, 1500, 2_500_000, 900_000_000].map(microseconds), ["0 s", "500 µs", "1.5 ms", "2.50 s", "15.0 min"]);
   assert.equal(percent(0.123), "12.3 %");
-  assert.equal(ago(NOW - 240, NOW), "4 min ago");
+  assert.equal(formatAgo(NOW - 240, NOW), "4 min ago");
 });

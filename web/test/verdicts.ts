@@ -1,14 +1,14 @@
-import type { Check, Effect, Effects, Verdict, Way } from "../src/api/verdict.ts";
+import type { Check, Effect, Effects, Verdict, Direction } from "../src/api/verdict.ts";
 
 /** Verdicts as a collector gives them, with the parts that a test is about changed. */
 
 /** B minus A with an interval of so much on either side; the direction follows unless given. */
-export function effect(a: number, b: number, half: number, direction?: Way) {
+export function effect(a: number, b: number, half: number, direction?: Direction) {
   const delta = b - a;
-  const way: Way = direction ?? (Math.abs(delta) <= half ? "same" : delta > 0 ? "more" : "less");
+  const resolved: Direction = direction ?? (Math.abs(delta) <= half ? "same" : delta > 0 ? "more" : "less");
   const part = (value: number) => (a === 0 ? null : value / a);
   return {
-    a, b, delta, low: delta - half, high: delta + half, direction: way,
+    a, b, delta, low: delta - half, high: delta + half, direction: resolved,
     relative: part(delta), relative_low: part(delta - half), relative_high: part(delta + half),
   };
 }

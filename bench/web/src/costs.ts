@@ -1,7 +1,7 @@
-import { lookOf } from "../../../web/src/flamegraph/render/colourSchemes.ts";
-import { read } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
+import { boxStyles } from "../../../web/src/flamegraph/render/colourSchemes.ts";
+import { computeMetrics } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
 import { treeOf } from "../../../web/src/flamegraph/tree/tree.ts";
-import { FlameView } from "../../../web/src/flamegraph/render/flameGraphView.ts";
+import { FlameGraphView } from "../../../web/src/flamegraph/render/flameGraphView.ts";
 import "../../../web/src/styles/tokens.css";
 import "../../../web/src/styles/flame.css";
 import { columns, grow } from "./trees.ts";
@@ -25,13 +25,13 @@ window.costs = async (nodes) => {
   };
   const wire = timed("parse", () => JSON.parse(text) as ReturnType<typeof columns>);
   const tree = timed("tree", () => treeOf(wire));
-  const reading = timed("read", () => read(tree, [1], { invert: false, collapse: false, norm: "rate" }));
-  timed("invert", () => read(tree, [1], { invert: true, collapse: false, norm: "rate" }));
+  const metrics = timed("read", () => computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" }));
+  timed("invert", () => computeMetrics(tree, [1], { invert: true, collapse: false, norm: "rate" }));
   const picture = {
-    tree, shape: reading.shape, total: reading.total, look: lookOf(reading, 0, "package"),
+    tree, shape: metrics.shape, total: metrics.total, style: boxStyles(metrics, 0, "package"),
     describe: () => ({ title: "", rows: [] }), hit: null, marksBefore: null, focus: 0, label: "",
   };
-  const view = new FlameView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
+  const view = new FlameGraphView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
   timed("show", () => view.show(picture));
   await frame();
   timed("click", () => view.show({ ...picture, focus: 1 }));

@@ -7,8 +7,8 @@ import { collapseRecursion } from "../../../web/src/flamegraph/tree/collapse.ts"
 import { meanOf } from "../../../web/src/flamegraph/tree/compare.ts";
 import { invert } from "../../../web/src/flamegraph/tree/invert.ts";
 import { mergeBy } from "../../../web/src/flamegraph/tree/merge.ts";
-import { ranked } from "../../../web/src/flamegraph/analysis/ranking.ts";
-import { read } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
+import { rankFunctions } from "../../../web/src/flamegraph/analysis/ranking.ts";
+import { computeMetrics } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
 import { sandwich } from "../../../web/src/flamegraph/tree/sandwich.ts";
 import { functionSums } from "../../../web/src/flamegraph/analysis/functionSums.ts";
 import { applyTransforms } from "../../../web/src/flamegraph/tree/transforms.ts";
@@ -30,14 +30,14 @@ const scattered = (tree: Tree): Tree => ({
 });
 
 const WAYS: Record<string, (tree: Tree, fn: string) => unknown> = {
-  read: (tree) => read(tree, [1], { invert: false, collapse: false, norm: "rate" }),
+  read: (tree) => computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" }),
   invert: (tree) => invert(tree, meanOf(tree.self, [1])),
   collapse: (tree) => collapseRecursion(tree),
   "merge by package": (tree) => mergeBy(tree, "package"),
   "drop one function": (tree, fn) => applyTransforms(tree, `drop:${fn}`),
   "focus, then fold a package": (tree, fn) => applyTransforms(tree, `focus:${fn}*fold-package:package7`),
   sandwich: (tree, fn) => sandwich(tree, fn, [1]),
-  "table, 900 functions": (tree) => ranked(functionSums(tree, shapeOf(tree.level)), tree.names, [1], "-self"),
+  "table, 900 functions": (tree) => rankFunctions(functionSums(tree, shapeOf(tree.level)), tree.names, [1], "-self"),
 };
 
 const median = (times: number[]) => times.sort((a, b) => a - b)[times.length >> 1];

@@ -5,10 +5,10 @@ import { FlameGraph } from "@grafana/flamegraph";
 import { FlameChart } from "flame-chart-js";
 import { createElement } from "react";
 import { createRoot } from "react-dom/client";
-import { lookOf } from "../../../web/src/flamegraph/render/colourSchemes.ts";
-import { read } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
+import { boxStyles } from "../../../web/src/flamegraph/render/colourSchemes.ts";
+import { computeMetrics } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
 import { treeOf } from "../../../web/src/flamegraph/tree/tree.ts";
-import { FlameView } from "../../../web/src/flamegraph/render/flameGraphView.ts";
+import { FlameGraphView } from "../../../web/src/flamegraph/render/flameGraphView.ts";
 import "../../../web/src/styles/tokens.css";
 import "../../../web/src/styles/flame.css";
 import { columns, grow, rows, sampled, type Node } from "./trees.ts";
@@ -35,19 +35,19 @@ const contenders: Record<string, Contender> = {
   sidelight: (root) => {
     const wire = columns(root);
     const nothing = () => undefined;
-    let view = null as FlameView | null;
+    let view = null as FlameGraphView | null;
     const picture = () => {
       const tree = treeOf(wire);
-      const reading = read(tree, [1], { invert: false, collapse: false, norm: "rate" });
+      const metrics = computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" });
       return {
-        tree, shape: reading.shape, total: reading.total, look: lookOf(reading, 0, "package"),
+        tree, shape: metrics.shape, total: metrics.total, style: boxStyles(metrics, 0, "package"),
         describe: () => ({ title: "", rows: [] }), hit: null, marksBefore: null, focus: 0, label: "",
       };
     };
     let shown = null as ReturnType<typeof picture> | null;
     return {
       paint: () => {
-        view = new FlameView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
+        view = new FlameGraphView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
         view.show((shown = picture()));
       },
       shows: () => inked(host.querySelector("canvas")),

@@ -2,7 +2,7 @@
 
 import type { Verdict } from "./verdict.ts";
 
-export interface Basis {
+export interface AnswerBasis {
   readonly windows: number;
   readonly pods: number;
   readonly samples: number;
@@ -14,7 +14,7 @@ export interface Basis {
   readonly resolutions?: readonly { readonly resolution: string; readonly windows: number; readonly from: number; readonly until: number }[];
 }
 
-export interface VersionRow extends Basis {
+export interface VersionSummary extends AnswerBasis {
   readonly version: string;
   readonly first_seen: string | number;
   readonly last_seen: string | number;
@@ -22,8 +22,8 @@ export interface VersionRow extends Basis {
 }
 
 export interface ServicesAnswer {
-  readonly services: readonly (Basis & { readonly service: string; readonly last_seen: string | number; readonly versions: readonly VersionRow[] })[];
-  readonly basis: Basis;
+  readonly services: readonly (AnswerBasis & { readonly service: string; readonly last_seen: string | number; readonly versions: readonly VersionSummary[] })[];
+  readonly basis: AnswerBasis;
 }
 
 /** How well was watched; null where no window tells. */
@@ -58,7 +58,7 @@ export interface TimelineAnswer {
     /** Absent from older collectors. */
     readonly rollouts?: readonly Rollout[];
   }[];
-  readonly basis: Basis;
+  readonly basis: AnswerBasis;
 }
 
 /** When a revision was rolled out, in epoch seconds. */
@@ -85,7 +85,7 @@ export interface WorkloadsAnswer {
   readonly total: number;
 }
 
-export interface Side extends Basis {
+export interface Side extends AnswerBasis {
   readonly selector: string;
   readonly from: string | number;
   readonly until: string | number;
@@ -113,7 +113,7 @@ export interface FlameAnswer {
     readonly self_us_by_state?: Readonly<Record<"idle" | "running" | "gil", readonly number[]>>;
   })[];
   readonly pruned: { readonly nodes: number; readonly limit: number | null };
-  readonly basis: Basis;
+  readonly basis: AnswerBasis;
   /** Of two sides: what was found of them, and of each node whether it is outside noise. Absent where nobody looked. */
   readonly verdict?: Verdict | null;
   readonly changed?: readonly number[];
@@ -147,7 +147,7 @@ export interface DepthSide extends Side {
 export interface DepthAnswer {
   readonly sides: readonly DepthSide[];
   readonly largest_gap: { readonly depth: number; readonly gap: number } | null;
-  readonly basis: Basis;
+  readonly basis: AnswerBasis;
 }
 
 export interface LabelsAnswer {

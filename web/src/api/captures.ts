@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
-import { useAnswer, type Asked } from "./useAnswer.ts";
-import { Failure, failureOf } from "./request.ts";
+import { useAnswer, type AnswerRequest } from "./useAnswer.ts";
+import { Failure, parseFailure } from "./request.ts";
 
 export type CaptureState = "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "stopped" | "failed" | "done";
 
@@ -75,27 +75,27 @@ export interface Recording {
 export const isFinal = (state: CaptureState): boolean => state === "ready" || state === "stopped" || state === "failed";
 
 /** Asks for something to change; the answer, or null where there is none. Throws Failure. */
-export async function send<Answer>(method: "POST" | "DELETE", url: string, body?: unknown): Promise<Answer | null> {
+export async function sendRequest<Answer>(method: "POST" | "DELETE", url: string, body?: unknown): Promise<Answer | null> {
   let response: Response;
   try {
     response = await fetch(url, { method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
     throw new Failure("unreachable", "The collector does not answer.", "Nothing was changed, or it cannot be told: look again when it does.");
   }
-  if (!response.ok) throw await failureOf(response, "Only those with a token may start and end captures here.");
+  if (!response.ok) throw await parseFailure(response, "Only those with a token may start and end captures here.");
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
 
-/** Asks every so often while `more` says of the last answer that there is more to come; no page blinks meanwhile. */
-export function usePolled<Answer>(url: string, seconds: number, more: (answer: Answer) => boolean = () => true): Asked<Answer> {
-  const asked = useAnswer<Answer>(url);
-  const { answer, failure, loading, came } = asked;
+/** Requests an answer every `seconds` while `shouldContinue` is true of the last one; `loading` is true only before the first. */
+export function usePolling<Answer>(url: string, seconds: number, shouldContinue: (answer: Answer) => boolean = () => true): AnswerRequest<Answer> {
+  const request = useAnswer<Answer>(url);
+  const { answer, failure, loading, receivedAt } = request;
   useEffect(() => {
-    // Whoever is away or busy is asked again anyway.
-    if (loading || (failure ? failure.kind !== "final" || failure.reason === "not_found" : answer !== null && !more(answer))) return undefined;
-    const look = () => (document.hidden ? (timer = setTimeout(look, 1000)) : asked.again());
-    let timer = setTimeout(look, seconds * 1000);
+    // Requests to an unreachable or busy collector are retried by useAnswer.
+    if (loading || (failure ? failure.kind !== "final" || failure.reason === "not_found" : answer !== null && !shouldContinue(answer))) return undefined;
+    const poll = () => (document.hidden ? (timer = setTimeout(poll, 1000)) : request.reload());
+    let timer = setTimeout(poll, seconds * 1000);
     return () => clearTimeout(timer);
-  }, [came, loading, failure]);
-  return { ...asked, loading: loading && answer === null };
+  }, [receivedAt, loading, failure]);
+  return { ...request, loading: loading && answer === null };
 }

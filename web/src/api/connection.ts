@@ -1,65 +1,65 @@
 import { signal } from "../lib/signals.ts";
-import { pause } from "./retryPolicy.ts";
-import { otherBuild } from "./buildVersion.ts";
+import { backoffSeconds } from "./retryPolicy.ts";
+import { findBuildMismatch } from "./buildVersion.ts";
 
-/** Whether somebody answers, for the whole page: where one question finds nobody, the others wait with it. */
-export interface Away {
+/** A time without an answer from the collector. It concerns the whole page: all requests wait together. */
+export interface Outage {
   readonly since: number;
-  /** When everything that waits is asked again, in milliseconds. */
-  readonly next: number;
+  /** When all waiting requests are retried, in epoch milliseconds. */
+  readonly retryAt: number;
   readonly offline: boolean;
 }
 
-export const away = signal<Away | null>(null);
+export const outage = signal<Outage | null>(null);
 
-/** Grows when those who found nobody should ask again. */
-export const round = signal(0);
+/** Increases when waiting requests are to be retried. */
+export const retryRound = signal(0);
 
-let tries = 0;
+let attempts = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** A question found nobody. */
-export function lost(): void {
+/** Notes that a request got no answer, and schedules the next round of retries. */
+export function reportUnreachable(): void {
   const offline = !navigator.onLine;
   if (timer === undefined) {
-    const wait = pause(tries++, null, Math.random()) * 1000;
-    away.value = { since: away.value?.since ?? Date.now(), next: Date.now() + wait, offline };
-    timer = setTimeout(askNow, wait);
+    const delay = backoffSeconds(attempts++, null, Math.random()) * 1000;
+    outage.value = { since: outage.value?.since ?? Date.now(), retryAt: Date.now() + delay, offline };
+    timer = setTimeout(retryNow, delay);
   }
 }
 
-/** Somebody answered, whatever it was. */
-export function reached(): void {
-  if (away.value === null) return;
-  away.value = null;
-  tries = 0;
-  askNow();
+/** Notes that the collector answered, with success or not. */
+export function reportReachable(): void {
+  if (outage.value === null) return;
+  outage.value = null;
+  attempts = 0;
+  retryNow();
 }
 
-export function askNow(): void {
+export function retryNow(): void {
   clearTimeout(timer);
   timer = undefined;
-  round.value++;
+  retryRound.value++;
 }
 
-window.addEventListener("online", () => { if (away.value) askNow(); });
-document.addEventListener("visibilitychange", () => { if (away.value && !document.hidden) askNow(); });
+window.addEventListener("online", () => { if (outage.value) retryNow(); });
+document.addEventListener("visibilitychange", () => { if (outage.value && !document.hidden) retryNow(); });
 
-const own = document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "";
+const ownBuild = document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "";
 
-/** The collector's build where it is not the one that served this page. */
-export const outdated = signal<{ own: string; heard: string } | null>(null);
+/** The builds of this page and of the collector, where they differ. */
+export const buildMismatch = signal<{ loaded: string; served: string } | null>(null);
 
-let ignored = "";
+let ignoredBuild = "";
 
 /** An answer says which build it comes from; while two are being exchanged they alternate, so one other is enough. */
-export function heard(build: string | null): void {
-  const other = otherBuild(own, build ?? "");
-  if (other && other.heard !== ignored) outdated.value ??= other;
+export function noteBuild(build: string | null): void {
+  const mismatch = findBuildMismatch(ownBuild, build ?? "");
+  if (mismatch && mismatch.served !== ignoredBuild) buildMismatch.value ??= mismatch;
 }
 
-/** Says no more of this build. */
-export function goOn(): void {
-  ignored = outdated.value?.heard ?? "";
-  outdated.value = null;
+/** Hides the mismatch with this build. */
+export function ignoreBuild(): void {
+  ignoredBuild = buildMismatch.value?.served ?? "";
+  buildMismatch.value = null;
 }

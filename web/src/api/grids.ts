@@ -1,9 +1,9 @@
-import type { Basis, Quality } from "./answers.ts";
+import type { AnswerBasis, Quality } from "./answers.ts";
 
 type Column<Value> = readonly Value[];
 
 /** Columns about one version of each service; null where a service has none such. */
-export interface OfVersions {
+export interface VersionColumns {
   readonly version: Column<string | null>;
   readonly first_seen: Column<number | null>;
   readonly pods_now: Column<number>;
@@ -24,22 +24,22 @@ export interface OverviewAnswer {
   readonly pods: Column<number>;
   readonly pods_now: Column<number>;
   readonly versions: Column<number>;
-  readonly current: OfVersions;
-  readonly previous: OfVersions;
+  readonly current: VersionColumns;
+  readonly previous: VersionColumns;
   readonly left_out: number;
   readonly from: number;
   readonly until: number;
-  readonly basis: Basis;
+  readonly basis: AnswerBasis;
 }
 
 /** Columns of one row of a heatmap; null where nothing was watched. */
-export interface Cells {
+export interface HeatmapCells {
   readonly seconds: Column<number | null>;
   readonly pod_seconds: Column<number | null>;
   readonly samples: Column<number | null>;
 }
 
-export interface SeenVersion {
+export interface VersionSighting {
   readonly version: string;
   readonly first_seen: number;
   readonly last_seen: number;
@@ -53,14 +53,14 @@ export interface HeatmapAnswer {
   readonly start: Column<number>;
   readonly row: Column<string>;
   readonly namespace: Column<string>;
-  readonly seconds: Column<Cells["seconds"]>;
-  readonly pod_seconds: Column<Cells["pod_seconds"]>;
-  readonly samples: Column<Cells["samples"]>;
-  readonly versions: Column<readonly SeenVersion[]>;
-  readonly others: Cells & { readonly rows: number };
+  readonly seconds: Column<HeatmapCells["seconds"]>;
+  readonly pod_seconds: Column<HeatmapCells["pod_seconds"]>;
+  readonly samples: Column<HeatmapCells["samples"]>;
+  readonly versions: Column<readonly VersionSighting[]>;
+  readonly others: HeatmapCells & { readonly rows: number };
   readonly from: number;
   readonly until: number;
   readonly modes: readonly string[];
   readonly quality: Quality;
-  readonly basis: Basis;
+  readonly basis: AnswerBasis;
 }

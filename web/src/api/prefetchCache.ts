@@ -1,20 +1,20 @@
-const begun = new Map<string, Promise<Response>>();
+const pending = new Map<string, Promise<Response>>();
 
-const KEPT_MS = 5000;
+const LIFETIME_MS = 5000;
 
-/** Asks a question whose page is not there yet; the answer is for one use, and soon. */
-export function begin(url: string): void {
-  if (begun.has(url)) return;
+/** Sends a request before its page opens. The response can be taken once, within LIFETIME_MS. */
+export function prefetch(url: string): void {
+  if (pending.has(url)) return;
   const response = fetch(url, { headers: { Accept: "application/json" } });
   // Whoever takes it hears of a failure; if nobody does, nobody needs to.
-  response.catch(() => begun.delete(url));
-  begun.set(url, response);
-  setTimeout(() => begun.delete(url), KEPT_MS);
+  response.catch(() => pending.delete(url));
+  pending.set(url, response);
+  setTimeout(() => pending.delete(url), LIFETIME_MS);
 }
 
-/** What was asked ahead, if it was. */
-export function taken(url: string): Promise<Response> | undefined {
-  const response = begun.get(url);
-  begun.delete(url);
+/** The prefetched response of a URL, if there is one. */
+export function takePrefetched(url: string): Promise<Response> | undefined {
+  const response = pending.get(url);
+  pending.delete(url);
   return response;
 }

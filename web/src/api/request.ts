@@ -1,43 +1,43 @@
 import { PREFIX } from "../lib/location.ts";
-import { kindOf, retryAfter, type Kind } from "./retryPolicy.ts";
-import { taken } from "./prefetchCache.ts";
-import { heard } from "./connection.ts";
+import { classifyFailure, parseRetryAfter, type FailureKind } from "./retryPolicy.ts";
+import { takePrefetched } from "./prefetchCache.ts";
+import { noteBuild } from "./connection.ts";
 
-/** A question the collector did not answer: what happened, what to do about it, and in how many seconds to come again. */
+/** A request that failed: what happened, what to do about it, and in how many seconds to retry. */
 export class Failure extends Error {
-  readonly kind: Kind;
+  readonly kind: FailureKind;
 
-  constructor(readonly reason: string, message: string, readonly hint: string, readonly wait: number | null = null) {
+  constructor(readonly reason: string, message: string, readonly hint: string, readonly retryAfterSeconds: number | null = null) {
     super(message);
-    this.kind = kindOf(reason);
+    this.kind = classifyFailure(reason);
   }
 }
 
 export type Parameters = Readonly<Record<string, string>>;
 
-/** The address of an API question; empty parameters are left out. */
+/** The URL of an API request; empty parameters are left out. */
 export function apiUrl(path: string, parameters: Parameters = {}): string {
-  const given = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
-  const text = given.toString();
-  return `${PREFIX}api/v1/${path}${text === "" ? "" : `?${text}`}`;
+  const search = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
+  const query = search.toString();
+  return `${PREFIX}api/v1/${path}${query === "" ? "" : `?${query}`}`;
 }
 
-/** The address of a question to a part of the collector that may be switched off: null where it is, as this page was told. */
-export const partUrl = (part: string, parameters: Parameters): string | null =>
+/** The URL of an API that may be switched off; null where the page says that it is. */
+export const optionalApiUrl = (part: string, parameters: Parameters): string | null =>
   (document.querySelector<HTMLMetaElement>('meta[name="sidelight-off"]')?.content.split(" ").includes(part) ? null : apiUrl(part, parameters));
 
-/** Asks; `coming` is told when the answer begins to arrive. Raises Failure, or what `signal` was aborted with. */
-export async function ask<Answer>(url: string, signal: AbortSignal, coming: () => void = () => {}): Promise<Answer> {
+/** Requests JSON and calls `onResponse` when the answer begins to arrive. Throws Failure, or the reason of `signal`. */
+export async function requestJson<Answer>(url: string, signal: AbortSignal, onResponse: () => void = () => {}): Promise<Answer> {
   let response: Response;
   try {
-    response = await (taken(url) ?? fetch(url, { signal, headers: { Accept: "application/json" } }));
+    response = await (takePrefetched(url) ?? fetch(url, { signal, headers: { Accept: "application/json" } }));
   } catch (error) {
     if (signal.aborted) throw error;
     throw unreachable();
   }
-  heard(response.headers.get("Sidelight-Build"));
-  if (!response.ok) throw await failureOf(response);
-  coming();
+  noteBuild(response.headers.get("Sidelight-Build"));
+  if (!response.ok) throw await parseFailure(response);
+  onResponse();
   try {
     return (await response.json()) as Answer;
   } catch (error) {
@@ -54,17 +54,17 @@ const unreachable = () => (navigator.onLine
   ? new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.")
   : new Failure("offline", "This browser is offline.", "The page goes on by itself when the network is back."));
 
-/** What the collector said of what it refused; without a token, `refused` says who is let in. */
-export async function failureOf(response: Response, refused = "This collector shows profiles only to readers with a token."): Promise<Failure> {
+/** The failure in an error response; `unauthorizedMessage` is its message where a token is missing. */
+export async function parseFailure(response: Response, unauthorizedMessage = "This collector shows profiles only to readers with a token."): Promise<Failure> {
   if (response.status === 401) {
-    return new Failure("unauthorized", refused,
+    return new Failure("unauthorized", unauthorizedMessage,
       "A browser sends none by itself: use sidelight's commands with --token-file, or a proxy that adds one or signs you in. The page on operations says how to set one up.");
   }
-  const wait = retryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
+  const wait = parseRetryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
   const text = await response.text().catch(() => "");
   try {
-    const said = JSON.parse(text) as { error?: string; message?: string; hint?: string };
-    return new Failure(said.error ?? String(response.status), said.message ?? text, said.hint ?? "", wait);
+    const body = JSON.parse(text) as { error?: string; message?: string; hint?: string };
+    return new Failure(body.error ?? String(response.status), body.message ?? text, body.hint ?? "", wait);
   } catch {
     return new Failure(String(response.status), `The collector answered ${response.status} ${response.statusText}.`, "", wait);
   }

@@ -1,108 +1,108 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { MOST_TRIES, pause } from "./retryPolicy.ts";
-import { ask, Failure } from "./request.ts";
-import { lost, reached, round } from "./connection.ts";
+import { MAX_RETRIES, backoffSeconds } from "./retryPolicy.ts";
+import { requestJson, Failure } from "./request.ts";
+import { reportUnreachable, reportReachable, retryRound } from "./connection.ts";
 
 /**
- * A question under way. The last answer stays while the next one loads, and while the collector is away or busy, so
- * that a page does not blink.
+ * A request with its latest answer. The answer stays while the next one loads, and while the collector is unreachable or
+ * busy, so that a page does not flicker.
  */
-export interface Asked<Answer> {
+export interface AnswerRequest<Answer> {
   readonly answer: Answer | null;
   readonly failure: Failure | null;
   readonly loading: boolean;
-  /** Whether the answer is to this question and not still to the one before. */
-  readonly current: boolean;
-  readonly again: () => void;
-  /** When the answer came, and when the question was asked, in milliseconds. */
-  readonly came: number;
-  readonly since: number;
+  /** Whether the answer belongs to the present URL and not to the previous one. */
+  readonly isCurrent: boolean;
+  readonly reload: () => void;
+  /** When the answer arrived, and when the request was sent, in epoch milliseconds. */
+  readonly receivedAt: number;
+  readonly requestedAt: number;
   /** Whether an answer has begun to arrive. */
-  readonly coming: boolean;
-  readonly giveUp: () => void;
-  /** When it is asked again by itself, in milliseconds, after the collector put it off; else null. */
-  readonly next: number | null;
+  readonly isReceiving: boolean;
+  readonly cancel: () => void;
+  /** When the request is retried after the collector asked to wait, in epoch milliseconds; else null. */
+  readonly retryAt: number | null;
 }
 
-interface Held<Answer> {
+interface RequestResult<Answer> {
   readonly url: string;
   readonly failure: Failure | null;
   readonly answer: Answer | null;
-  readonly answered: string;
-  readonly came: number;
+  readonly answeredUrl: string;
+  readonly receivedAt: number;
 }
 
-/** Asks whenever the address changes, and again when told to; null asks nothing. */
-export function useAnswer<Answer>(url: string | null): Asked<Answer> {
-  const [held, hold] = useState<Held<Answer> | null>(null);
-  const [turn, step] = useState(0);
-  const [under, way] = useState({ loading: true, coming: false, since: Date.now() });
-  const [next, putOff] = useState<number | null>(null);
-  const tries = useRef({ url, count: 0 });
-  const stopping = useRef<AbortController | null>(null);
-  const again = () => step((now) => now + 1);
+/** Requests a URL when it changes and on `reload`; null requests nothing. */
+export function useAnswer<Answer>(url: string | null): AnswerRequest<Answer> {
+  const [result, setResult] = useState<RequestResult<Answer> | null>(null);
+  const [attempt, setAttempt] = useState(0);
+  const [progress, setProgress] = useState({ loading: true, isReceiving: false, requestedAt: Date.now() });
+  const [retryAt, setRetryAt] = useState<number | null>(null);
+  const retries = useRef({ url, count: 0 });
+  const controllerRef = useRef<AbortController | null>(null);
+  const reload = () => setAttempt((now) => now + 1);
 
   useEffect(() => {
     if (url === null) return undefined;
-    if (tries.current.url !== url) tries.current = { url, count: 0 };
-    const stop = new AbortController();
+    if (retries.current.url !== url) retries.current = { url, count: 0 };
+    const controller = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    stopping.current = stop;
-    way({ loading: true, coming: false, since: Date.now() });
-    putOff(null);
-    const failed = (failure: Failure) => {
-      hold((before) => ({
-        url, failure, came: before?.came ?? 0, answered: before?.answered ?? "",
-        answer: failure.kind === "final" ? null : (before?.answer ?? null),
+    controllerRef.current = controller;
+    setProgress({ loading: true, isReceiving: false, requestedAt: Date.now() });
+    setRetryAt(null);
+    const handleFailure = (failure: Failure) => {
+      setResult((previous) => ({
+        url, failure, receivedAt: previous?.receivedAt ?? 0, answeredUrl: previous?.answeredUrl ?? "",
+        answer: failure.kind === "final" ? null : (previous?.answer ?? null),
       }));
-      if (failure.kind === "away") return lost();
-      reached();
-      if (failure.kind === "final" || tries.current.count >= MOST_TRIES) return undefined;
-      const wait = pause(tries.current.count++, failure.wait, Math.random()) * 1000;
-      putOff(Date.now() + wait);
-      timer = setTimeout(again, wait);
+      if (failure.kind === "unreachable") return reportUnreachable();
+      reportReachable();
+      if (failure.kind === "final" || retries.current.count >= MAX_RETRIES) return undefined;
+      const delay = backoffSeconds(retries.current.count++, failure.retryAfterSeconds, Math.random()) * 1000;
+      setRetryAt(Date.now() + delay);
+      timer = setTimeout(reload, delay);
       return undefined;
     };
-    // Said at once: what was asked ahead of the page does not end with this signal.
-    stop.signal.addEventListener("abort", () => {
-      if (!(stop.signal.reason instanceof Failure)) return;
-      failed(stop.signal.reason);
-      way((now) => ({ ...now, loading: false }));
+    // Handled at once: a prefetched request does not end with this signal.
+    controller.signal.addEventListener("abort", () => {
+      if (!(controller.signal.reason instanceof Failure)) return;
+      handleFailure(controller.signal.reason);
+      setProgress((now) => ({ ...now, loading: false }));
     });
-    ask<Answer>(url, stop.signal, () => way((now) => ({ ...now, coming: true }))).then(
+    requestJson<Answer>(url, controller.signal, () => setProgress((now) => ({ ...now, isReceiving: true }))).then(
       (answer) => {
-        if (stop.signal.aborted) return;
-        hold({ url, answer, failure: null, answered: url, came: Date.now() });
-        tries.current.count = 0;
-        reached();
+        if (controller.signal.aborted) return;
+        setResult({ url, answer, failure: null, answeredUrl: url, receivedAt: Date.now() });
+        retries.current.count = 0;
+        reportReachable();
       },
       (error: unknown) => {
-        if (!stop.signal.aborted) failed(error instanceof Failure ? error : new Failure("unexpected", String(error), ""));
+        if (!controller.signal.aborted) handleFailure(error instanceof Failure ? error : new Failure("unexpected", String(error), ""));
       },
     ).finally(() => {
-      if (stopping.current === stop && !stop.signal.aborted) way((now) => ({ ...now, loading: false }));
+      if (controllerRef.current === controller && !controller.signal.aborted) setProgress((now) => ({ ...now, loading: false }));
     });
     return () => {
       clearTimeout(timer);
-      stop.abort();
+      controller.abort();
     };
-  }, [url, turn]);
+  }, [url, attempt]);
 
-  const wakes = round.value;
+  const retryTurn = retryRound.value;
   useEffect(() => {
-    if (held?.failure?.kind === "away") again();
-  }, [wakes]);
+    if (result?.failure?.kind === "unreachable") reload();
+  }, [retryTurn]);
 
-  const giveUp = () => stopping.current?.abort(
+  const cancel = () => controllerRef.current?.abort(
     new Failure("given_up", "You stopped waiting.", "A shorter range or a narrower filter is answered sooner; Back returns to what was shown before."));
-  const idle = { again, giveUp, came: held?.came ?? 0, since: under.since, coming: under.coming, next };
-  if (url === null) return { ...idle, answer: null, failure: null, loading: false, current: false };
-  const asked = held?.url === url;
+  const common = { reload, cancel, receivedAt: result?.receivedAt ?? 0, requestedAt: progress.requestedAt, isReceiving: progress.isReceiving, retryAt };
+  if (url === null) return { ...common, answer: null, failure: null, loading: false, isCurrent: false };
+  const isSameUrl = result?.url === url;
   return {
-    ...idle,
-    answer: held?.answer ?? null,
-    failure: asked ? (held?.failure ?? null) : null,
-    loading: under.loading || !asked,
-    current: held?.answered === url && held.answer !== null,
+    ...common,
+    answer: result?.answer ?? null,
+    failure: isSameUrl ? (result?.failure ?? null) : null,
+    loading: progress.loading || !isSameUrl,
+    isCurrent: result?.answeredUrl === url && result.answer !== null,
   };
 }

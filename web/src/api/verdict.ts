@@ -1,6 +1,6 @@
 /** What the collector found of two sides (docs/api.md). Numbers that cannot be had are null. */
 
-export type Way = "more" | "less" | "new" | "gone" | "same" | "unclear" | "unknown" | "incomparable";
+export type Direction = "more" | "less" | "new" | "gone" | "same" | "unclear" | "unknown" | "incomparable";
 
 /** A number of A and of B, with the interval of their difference. */
 export interface Effect {
@@ -9,7 +9,7 @@ export interface Effect {
   readonly delta: number;
   readonly low: number | null;
   readonly high: number | null;
-  readonly direction: Way;
+  readonly direction: Direction;
 }
 
 /** Effects as columns; `agree` of `of` pods of B changed the same way. */
@@ -19,7 +19,7 @@ export interface Effects {
   readonly delta: readonly number[];
   readonly low: readonly (number | null)[];
   readonly high: readonly (number | null)[];
-  readonly direction: readonly Way[];
+  readonly direction: readonly Direction[];
   readonly q: readonly (number | null)[];
   readonly agree: readonly number[];
   readonly of: readonly number[];
@@ -35,7 +35,7 @@ export interface Check {
 
 export interface Verdict {
   readonly sentence: string;
-  readonly direction: Way;
+  readonly direction: Direction;
   readonly rate: Effect;
   /** The same from samples, which is what call paths add up to; absent from older collectors. */
   readonly sampled?: Effect;

@@ -1,9 +1,9 @@
 /** What is selected of a heatmap, in the address and as sides of a comparison. Rows are known by their names: their order may change. */
 
-import { joined, oneOf } from "../lib/selectors.ts";
+import { joinMatchers, matchAny } from "../lib/selectors.ts";
 
 /** Rows, and columns from first to last, both included. */
-export interface Selected {
+export interface CellSelection {
   readonly rows: readonly number[];
   readonly first: number;
   readonly last: number;
@@ -14,40 +14,40 @@ export interface Cell {
   readonly column: number;
 }
 
-interface Rows {
+interface CellAxes {
   readonly rows: readonly { readonly key: string }[];
   readonly columns: readonly { readonly start: number }[];
 }
 
 /** The block that has two cells as its corners. */
-export function between(a: Cell, b: Cell): Selected {
+export function selectionBetween(a: Cell, b: Cell): CellSelection {
   const [top, bottom] = [Math.min(a.row, b.row), Math.max(a.row, b.row)];
   return { rows: Array.from({ length: bottom - top + 1 }, (_, i) => top + i), first: Math.min(a.column, b.column), last: Math.max(a.column, b.column) };
 }
 
-const escaped = (key: string) => encodeURIComponent(key).replaceAll("~", "%7E").replaceAll("*", "%2A");
+const escapeKey = (key: string) => encodeURIComponent(key).replaceAll("~", "%7E").replaceAll("*", "%2A");
 
 /** `first~last~row~row`: when the first and the last column begin, and the names of rows; `*` stands for all of them. */
-export function written({ rows, columns }: Rows, selected: Selected): string {
-  const names = selected.rows.length === rows.length ? ["*"] : selected.rows.map((row) => escaped(rows[row].key));
+export function formatSelection({ rows, columns }: CellAxes, selected: CellSelection): string {
+  const names = selected.rows.length === rows.length ? ["*"] : selected.rows.map((row) => escapeKey(rows[row].key));
   return [columns[selected.first].start, columns[selected.last].start, ...names].join("~");
 }
 
 /** What an address selects, null if nothing of it is here any longer. */
-export function read({ rows, columns }: Rows, text: string): Selected | null {
+export function parseSelection({ rows, columns }: CellAxes, text: string): CellSelection | null {
   const [first, last, ...names] = text.split("~");
   const [from, until] = [Number(first), Number(last)];
   if (text === "" || names.length === 0 || !(from <= until)) return null;
   const inside = columns.flatMap(({ start }, at) => (start >= from && start <= until ? [at] : []));
-  const wanted = new Set(names);
-  const chosen = rows.flatMap(({ key }, at) => (wanted.has("*") || wanted.has(escaped(key)) ? [at] : []));
-  if (inside.length === 0 || chosen.length === 0) return null;
-  return { rows: chosen, first: inside[0], last: inside[inside.length - 1] };
+  const keys = new Set(names);
+  const selectedRows = rows.flatMap(({ key }, at) => (keys.has("*") || keys.has(escapeKey(key)) ? [at] : []));
+  if (inside.length === 0 || selectedRows.length === 0) return null;
+  return { rows: selectedRows, first: inside[0], last: inside[inside.length - 1] };
 }
 
-export interface Sum {
+export interface CellSum {
   readonly seconds: number;
-  readonly watched: number;
+  readonly podSeconds: number;
   readonly samples: number;
   readonly cells: number;
 }
@@ -55,13 +55,13 @@ export interface Sum {
 type Values = readonly (readonly (number | null)[])[];
 
 /** All cells of a block together; those that were not watched count nothing. */
-export function added(selected: Selected, seconds: Values, watched: Values, samples: Values): Sum {
-  const sum = { seconds: 0, watched: 0, samples: 0, cells: 0 };
+export function sumCells(selected: CellSelection, seconds: Values, watched: Values, samples: Values): CellSum {
+  const sum = { seconds: 0, podSeconds: 0, samples: 0, cells: 0 };
   for (const row of selected.rows) {
     for (let column = selected.first; column <= selected.last; column++) {
       if (seconds[row][column] === null) continue;
       sum.seconds += seconds[row][column] ?? 0;
-      sum.watched += watched[row][column] ?? 0;
+      sum.podSeconds += watched[row][column] ?? 0;
       sum.samples += samples[row][column] ?? 0;
       sum.cells++;
     }
@@ -75,9 +75,9 @@ export interface Pod {
 }
 
 /** Matchers of some pods, and of all others. */
-export function podMatchers(pods: readonly Pod[]): { these: string; others: string } {
+export function podMatchers(pods: readonly Pod[]): { selected: string; others: string } {
   const names = [...new Set(pods.map(({ name }) => name))];
-  return { these: oneOf("pod", names), others: oneOf("pod", names, true) };
+  return { selected: matchAny("pod", names), others: matchAny("pod", names, true) };
 }
 
 export interface Span {
@@ -86,7 +86,7 @@ export interface Span {
 }
 
 /** One side of a comparison: what matches, over a time of its own. */
-export interface OneSide extends Span {
+export interface ComparedSide extends Span {
   readonly match: string;
 }
 
@@ -94,25 +94,25 @@ export interface OneSide extends Span {
  * What selected pods are compared with: other pods at the same time, or, if all are selected, the same pods
  * in the longer part of the range before or after. Null if all of both is selected.
  */
-export function rest(pods: readonly Pod[], all: boolean, span: Span, whole: Span): { side: OneSide; name: string } | null {
+export function complementSide(pods: readonly Pod[], all: boolean, span: Span, whole: Span): { side: ComparedSide; name: string } | null {
   if (!all) return { side: { match: podMatchers(pods).others, ...span }, name: "the other pods at the same time" };
-  const [before, after] = [span.from - whole.from, whole.until - span.until];
-  if (before <= 0 && after <= 0) return null;
-  return before >= after
+  const [timeBefore, timeAfter] = [span.from - whole.from, whole.until - span.until];
+  if (timeBefore <= 0 && timeAfter <= 0) return null;
+  return timeBefore >= timeAfter
     ? { side: { match: "", from: whole.from, until: span.from }, name: "the time before it" }
     : { side: { match: "", from: span.until, until: whole.until }, name: "the time after it" };
 }
 
 /** When clocks (of this browser) show an hour on a day that lasts from start to end; null if they skip it. */
-export function hourOf(start: number, end: number, hour: number): Span | null {
-  let found: { from: number; until: number } | null = null;
+export function hourSpan(start: number, end: number, hour: number): Span | null {
+  let span: { from: number; until: number } | null = null;
   for (let at = start; at < end; at += 900) {
     if (new Date(at * 1000).getHours() !== hour) continue;
-    found ??= { from: at, until: at };
-    found.until = at + 900;
+    span ??= { from: at, until: at };
+    span.until = at + 900;
   }
-  return found;
+  return span;
 }
 
 /** One matcher text for the address: a side's `match:`. */
-export const matchSide = (match: string): string => `match:${joined(match)}`;
+export const matchSide = (match: string): string => `match:${joinMatchers(match)}`;

@@ -1,5 +1,5 @@
-import type { Cell, Selected } from "./cellSelection.ts";
-import { penOf } from "./pen.ts";
+import type { Cell, CellSelection } from "./cellSelection.ts";
+import { createPen } from "./pen.ts";
 
 /** A grid of cells to draw, whatever its rows and columns are. */
 export interface Grid {
@@ -32,16 +32,16 @@ export interface Geometry {
 
 const ROW_PIXELS = 24;
 const TOP = 24;
-const LEAST_PIXELS = 4;
+const MIN_CELL_PIXELS = 4;
 
 export function geometry(rows: number, columns: number, width: number): Geometry {
   const gutter = Math.round(Math.min(Math.max(width * 0.22, 64), 220));
-  const wide = Math.max((width - gutter) / Math.max(columns, 1), LEAST_PIXELS);
+  const wide = Math.max((width - gutter) / Math.max(columns, 1), MIN_CELL_PIXELS);
   return { gutter, top: TOP, wide, high: ROW_PIXELS, width: gutter + wide * columns, height: TOP + ROW_PIXELS * rows };
 }
 
 /** The cells under a point: one, or on a name its whole row, on the axis its whole column. */
-export function hit(of: Geometry, rows: number, columns: number, x: number, y: number): { from: Cell; to: Cell } | null {
+export function cellsAt(of: Geometry, rows: number, columns: number, x: number, y: number): { from: Cell; to: Cell } | null {
   const row = Math.floor((y - of.top) / of.high);
   const column = Math.floor((x - of.gutter) / of.wide);
   if (row >= rows || column >= columns || (row < 0 && column < 0)) return null;
@@ -50,24 +50,24 @@ export function hit(of: Geometry, rows: number, columns: number, x: number, y: n
   return { from: { row, column }, to: { row, column } };
 }
 
-export const highest = (grid: Grid): number => grid.value.reduce((most, row) => row.reduce<number>((all, one) => Math.max(all, one ?? 0), most), 0);
+export const maxValue = (grid: Grid): number => grid.value.reduce((most, row) => row.reduce<number>((all, one) => Math.max(all, one ?? 0), most), 0);
 
 /** Draws a grid in the page's colours. */
-export function drawHeatmap(canvas: HTMLCanvasElement, grid: Grid, of: Geometry, selected: Selected | null, cursor: Cell | null): void {
-  const pen = penOf(canvas, of.width, of.height);
+export function drawHeatmap(canvas: HTMLCanvasElement, grid: Grid, of: Geometry, selected: CellSelection | null, cursor: Cell | null): void {
+  const pen = createPen(canvas, of.width, of.height);
   if (!pen) return;
-  const { ink: ctx, colour, heat } = pen;
-  const most = highest(grid);
-  const unwatched = hatch(ctx, colour("--edge"));
+  const { context: ctx, colour, heat } = pen;
+  const maximum = maxValue(grid);
+  const missingPattern = hatch(ctx, colour("--edge"));
   const x = (column: number) => of.gutter + column * of.wide;
   const y = (row: number) => of.top + row * of.high;
-  const seam = of.wide > 8 ? 1 : 0;
+  const gap = of.wide > 8 ? 1 : 0;
   grid.value.forEach((row, at) => row.forEach((value, column) => {
-    ctx.fillStyle = value === null ? unwatched : heat(most > 0 ? value / most : 0);
-    ctx.fillRect(x(column), y(at), of.wide - seam, of.high - 1);
+    ctx.fillStyle = value === null ? missingPattern : heat(maximum > 0 ? value / maximum : 0);
+    ctx.fillRect(x(column), y(at), of.wide - gap, of.high - 1);
   }));
   ctx.fillStyle = colour("--text");
-  grid.rows.forEach(({ name }, at) => ctx.fillText(fitted(ctx, name, of.gutter - 8), 0, y(at) + of.high / 2));
+  grid.rows.forEach(({ name }, at) => ctx.fillText(fitText(ctx, name, of.gutter - 8), 0, y(at) + of.high / 2));
   axis(ctx, grid, of, colour("--quiet"));
   grid.rows.forEach(({ marks }, at) => marks.forEach((mark) => {
     const empty = mark.column - 1 - grid.value[at].findLastIndex((value, column) => column < mark.column && value !== null);
@@ -99,7 +99,7 @@ function hatch(ctx: CanvasRenderingContext2D, ink: string): CanvasPattern | stri
 }
 
 /** A text that fits, cut at its start: names of pods differ at their ends. */
-function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
+function fitText(ctx: CanvasRenderingContext2D, text: string, width: number): string {
   const end = text.slice(-120);
   if (end === text && ctx.measureText(text).width <= width) return text;
   let [cut, fits] = [0, end.length];
@@ -124,17 +124,17 @@ function axis(ctx: CanvasRenderingContext2D, grid: Grid, of: Geometry, ink: stri
 }
 
 /** A line where something begins, and its name where that covers no cell: in the room before it. */
-function drawMark(ctx: CanvasRenderingContext2D, mark: Mark, x: number, y: number, of: Geometry, room: number, colour: (name: string) => string): void {
+function drawMark(ctx: CanvasRenderingContext2D, mark: Mark, x: number, y: number, of: Geometry, space: number, colour: (name: string) => string): void {
   const wide = ctx.measureText(mark.text).width + 10;
   ctx.fillStyle = colour("--panel");
-  ctx.fillRect(x - (wide < room ? wide : 3), y, wide < room ? wide : 6, of.high - 1);
+  ctx.fillRect(x - (wide < space ? wide : 3), y, wide < space ? wide : 6, of.high - 1);
   ctx.fillStyle = colour("--text");
   ctx.fillRect(x - 2, y, 3, of.high - 1);
-  if (wide < room) ctx.fillText(mark.text, x - wide + 3, y + of.high / 2);
+  if (wide < space) ctx.fillText(mark.text, x - wide + 3, y + of.high / 2);
 }
 
 /** A frame around what is selected: two lines, so that it shows on every colour. Rows that touch are framed together. */
-function outline(ctx: CanvasRenderingContext2D, { rows, first, last }: Selected, of: Geometry, under: string, over: string): void {
+function outline(ctx: CanvasRenderingContext2D, { rows, first, last }: CellSelection, of: Geometry, under: string, over: string): void {
   const runs: [number, number][] = [];
   for (const row of rows) {
     const run = runs.at(-1);

@@ -1,4 +1,4 @@
-import { clock } from "../lib/times.ts";
+import { formatClock } from "../lib/times.ts";
 
 /** Where a timeline's parts lie, in pixels and in steps. All of it is computed here and drawn in components/timeline/Timeline. */
 
@@ -6,7 +6,7 @@ export interface Marker {
   readonly at: number;
   readonly text: string;
   /** From when to when it was rolled out, where that is known. */
-  readonly rolled?: readonly Span[];
+  readonly rollouts?: readonly Span[];
 }
 
 /** A label above the chart: of its first marker, and of earlier ones where there is no room for each. */
@@ -19,21 +19,21 @@ export interface Flag<One extends Marker = Marker> {
 
 export const FLAG_ROWS = 2;
 const LETTER_PIXELS = 6.6;
-const FLAG_ROOM = 78;
-const MOST_LETTERS = 20;
-const APART = 2;
+const FLAG_PADDING = 78;
+const MAX_FLAG_LETTERS = 20;
+const FLAG_GAP = 2;
 
 /** Labels for markers in order of time, none over another. The newest has its own; what has no room joins the one after it. */
-export function flags<One extends Marker>(markers: readonly One[], x: (at: number) => number, width: number): Flag<One>[] {
-  const begins = new Array<number>(FLAG_ROWS).fill(width + APART);
+export function layoutFlags<One extends Marker>(markers: readonly One[], x: (at: number) => number, width: number): Flag<One>[] {
+  const rowStarts = new Array<number>(FLAG_ROWS).fill(width + FLAG_GAP);
   const placed: { x: number; width: number; row: number; markers: One[] }[] = [];
   for (const marker of [...markers].reverse()) {
-    const own = Math.min(Math.min(marker.text.length, MOST_LETTERS) * LETTER_PIXELS + FLAG_ROOM, width);
-    const left = Math.max(Math.min(x(marker.at), width - own), 0);
-    const row = begins.findIndex((begin) => left + own + APART <= begin);
+    const flagWidth = Math.min(Math.min(marker.text.length, MAX_FLAG_LETTERS) * LETTER_PIXELS + FLAG_PADDING, width);
+    const left = Math.max(Math.min(x(marker.at), width - flagWidth), 0);
+    const row = rowStarts.findIndex((rowStart) => left + flagWidth + FLAG_GAP <= rowStart);
     if (row >= 0) {
-      placed.push({ x: left, width: own, row, markers: [marker] });
-      begins[row] = left;
+      placed.push({ x: left, width: flagWidth, row, markers: [marker] });
+      rowStarts[row] = left;
     } else {
       placed.at(-1)?.markers.push(marker);
     }
@@ -49,16 +49,16 @@ export interface Tick {
 }
 
 /** Marks of the time axis, on round times of the browser's clock. */
-export function ticks(from: number, until: number, most: number): Tick[] {
+export function axisTicks(from: number, until: number, maxTicks: number): Tick[] {
   const length = until - from;
-  const step = TICK_SECONDS.find((each) => length / each <= most) ?? TICK_SECONDS[TICK_SECONDS.length - 1];
+  const step = TICK_SECONDS.find((candidate) => length / candidate <= maxTicks) ?? TICK_SECONDS[TICK_SECONDS.length - 1];
   const shift = new Date(from * 1000).getTimezoneOffset() * 60;
-  const made: Tick[] = [];
+  const result: Tick[] = [];
   for (let at = Math.ceil((from - shift) / step) * step + shift; at < until; at += step) {
-    const said = clock(at);
-    made.push({ at, text: step >= 86_400 ? said.slice(5, 10) : length > 86_400 ? said.slice(5, 16) : said.slice(11, step < 60 ? 19 : 16) });
+    const label = formatClock(at);
+    result.push({ at, text: step >= 86_400 ? label.slice(5, 10) : length > 86_400 ? label.slice(5, 16) : label.slice(11, step < 60 ? 19 : 16) });
   }
-  return made;
+  return result;
 }
 
 export interface Span {
@@ -67,46 +67,46 @@ export interface Span {
 }
 
 /** Empty time at the end is a gap only when it is longer than windows take to arrive. */
-const ARRIVAL_SECONDS = 180;
+const MIN_GAP_SECONDS = 180;
 
 /** The time in which nothing was watched: runs of empty steps within the range. */
-export function gaps(start: readonly number[], step: number, watched: readonly number[], range: Span, now: number): Span[] {
-  const found: { from: number; until: number }[] = [];
+export function findGaps(start: readonly number[], step: number, watched: readonly number[], range: Span, now: number): Span[] {
+  const result: { from: number; until: number }[] = [];
   start.forEach((at, i) => {
     if (watched[i] > 0) return;
-    const last = found.at(-1);
+    const last = result.at(-1);
     if (last && last.until === at) last.until = at + step;
-    else found.push({ from: at, until: at + step });
+    else result.push({ from: at, until: at + step });
   });
-  const late = Math.max(ARRIVAL_SECONDS, 2 * step);
-  return found
-    .filter(({ from, until }) => until < now || now - from > late)
+  const arrivalDelay = Math.max(MIN_GAP_SECONDS, 2 * step);
+  return result
+    .filter(({ from, until }) => until < now || now - from > arrivalDelay)
     .map(({ from, until }) => ({ from: Math.max(from, range.from), until: Math.min(until, range.until) }))
     .filter(({ from, until }) => until > from);
 }
 
 /** What is chosen on a timeline, in steps: the one pointed at, and the other end of a brushed range, if there is one. */
-export interface Brush {
+export interface BrushSelection {
   readonly head: number;
   readonly anchor: number | null;
 }
 
-const PAGE = 10;
+const PAGE_STEPS = 10;
 
 /** A brush after a key; null when the key is none of ours. */
-export function afterKey(brush: Brush | null, key: string, shift: boolean, steps: number): Brush | null {
+export function moveBrush(brush: BrushSelection | null, key: string, shift: boolean, steps: number): BrushSelection | null {
   const last = steps - 1;
   const at = brush?.head ?? last;
-  const to: Record<string, number> = {
-    ArrowLeft: brush ? at - 1 : last, ArrowRight: brush ? at + 1 : 0, PageUp: at - PAGE, PageDown: at + PAGE, Home: 0, End: last,
+  const targets: Record<string, number> = {
+    ArrowLeft: brush ? at - 1 : last, ArrowRight: brush ? at + 1 : 0, PageUp: at - PAGE_STEPS, PageDown: at + PAGE_STEPS, Home: 0, End: last,
   };
-  if (steps === 0 || !Object.hasOwn(to, key)) return null;
-  const head = Math.min(Math.max(to[key], 0), last);
+  if (steps === 0 || !Object.hasOwn(targets, key)) return null;
+  const head = Math.min(Math.max(targets[key], 0), last);
   return { head, anchor: shift ? (brush?.anchor ?? at) : null };
 }
 
 /** The time of a brush, both of its steps included. */
-export function spanOf(brush: Brush, start: readonly number[], step: number, range: Span): Span {
+export function brushSpan(brush: BrushSelection, start: readonly number[], step: number, range: Span): Span {
   const [first, last] = [Math.min(brush.head, brush.anchor ?? brush.head), Math.max(brush.head, brush.anchor ?? brush.head)];
   return { from: Math.max(start[first], range.from), until: Math.min(start[last] + step, range.until) };
 }
@@ -116,12 +116,12 @@ export const stepAt = (at: number, start: readonly number[], step: number): numb
   Math.min(Math.max(Math.floor((at - (start[0] ?? 0)) / step), 0), Math.max(start.length - 1, 0));
 
 /** A range is shown in some 240 steps where windows are kept one by one. */
-const USUAL_STEPS = 240;
+const TARGET_STEPS = 240;
 
 /** How coarsely windows are kept, if so coarsely that it shows: bars that are wider than asked for, or stand for more time than their width. */
-export function coarse(resolutions: readonly { resolution: string; until: number }[], step: number, range: Span): { every: "hour" | "day"; until: number } | null {
-  const last = (wanted: string) => resolutions.find(({ resolution }) => resolution === wanted)?.until;
-  const [day, hour] = [last("day"), last("hour")];
+export function coarseResolution(resolutions: readonly { resolution: string; until: number }[], step: number, range: Span): { every: "hour" | "day"; until: number } | null {
+  const endOf = (name: string) => resolutions.find(({ resolution }) => resolution === name)?.until;
+  const [day, hour] = [endOf("day"), endOf("hour")];
   if (day !== undefined && step <= 86_400) return { every: "day", until: day };
-  return hour !== undefined && step === 3600 && (range.until - range.from) / USUAL_STEPS <= 1800 ? { every: "hour", until: hour } : null;
+  return hour !== undefined && step === 3600 && (range.until - range.from) / TARGET_STEPS <= 1800 ? { every: "hour", until: hour } : null;
 }

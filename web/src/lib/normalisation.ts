@@ -1,11 +1,11 @@
-import type { ViewName, Norm } from "./viewOptions.ts";
+import type { ViewName, Normalisation } from "./viewOptions.ts";
 
-const SCALE = {
+const SCALES = {
   rate: "milliseconds per second a pod was watched (ms/s)",
   share: "shares of a side's own total: unchanged code seems to shrink when something else grows",
 };
 
-const USED: Record<Exclude<ViewName, "sandwich">, string> = {
+const SUBJECTS: Record<Exclude<ViewName, "sandwich">, string> = {
   flame: "Widths are the mean of A and B, colours their difference, in",
   sides: "Each graph is as wide as its own total; differences are in",
   table: "Numbers are",
@@ -15,4 +15,4 @@ const USED: Record<Exclude<ViewName, "sandwich">, string> = {
 const DIFFERENCE = { rate: "", share: " Δ is in percentage points (pp)." };
 
 /** The normalisation in words, for above the picture. */
-export const normWords = (norm: Norm, view: ViewName): string => `${USED[view === "sandwich" ? "flame" : view]} ${SCALE[norm]}.${view === "table" ? DIFFERENCE[norm] : ""}`;
+export const describeNormalisation = (norm: Normalisation, view: ViewName): string => `${SUBJECTS[view === "sandwich" ? "flame" : view]} ${SCALES[norm]}.${view === "table" ? DIFFERENCE[norm] : ""}`;

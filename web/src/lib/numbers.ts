@@ -20,7 +20,7 @@ export const signed = (text: string, value: number): string => (value > 0 ? `+${
 export const interval = (low: number, high: number, write: (value: number) => string, joint = "to"): string => `${signed(write(low), low)} ${joint} ${signed(write(high), high)}`;
 
 /** An interval that is wrong in this part of all cases, by its name. */
-export const sure = (level: number): string => `${Number((100 - level * 100).toFixed(1))} % interval`;
+export const confidenceLabel = (level: number): string => `${Number((100 - level * 100).toFixed(1))} % interval`;
 
 export const signedPercent = (part: number): string => signed(percent(part), part);
 

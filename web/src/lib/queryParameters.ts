@@ -1,12 +1,12 @@
 /** API parameters that follow from an address. */
 
-import { bandOf } from "./depthRange.ts";
+import { parseDepthRange } from "./depthRange.ts";
 import { selectorOf, sideMatchers } from "./selectors.ts";
 import type { Range } from "./times.ts";
-import { rangeOf, type Place } from "./url.ts";
+import { pageRange, type Place } from "./url.ts";
 
-/** What the API is asked for a comparison of two sides. */
-export function comparison(place: Place, range: Range): Record<string, string> {
+/** The parameters of a comparison of two sides. */
+export function comparisonParameters(place: Place, range: Range): Record<string, string> {
   return {
     query: selectorOf(place.service, place.query),
     baseline: `{${sideMatchers(place.a)}}`,
@@ -20,22 +20,22 @@ export function comparison(place: Place, range: Range): Record<string, string> {
   };
 }
 
-/** What the API is asked for so that only these samples count: a band of depths, and (on the depth page) more. */
-export function pickedBy(place: Place): Record<string, string> {
+/** The parameters that select samples: a depth range and, on the depth page, a function or a call path. */
+export function sampleFilterParameters(place: Place): Record<string, string> {
   const { depth_from, depth_until, scope, fn, focus, invert } = place;
-  const band = bandOf(place, 0);
+  const range = parseDepthRange(place, 0);
   return {
-    min_depth: band && depth_from !== "" ? String(band.from) : "",
-    max_depth: band && depth_until !== "" ? String(band.until) : "",
+    min_depth: range && depth_from !== "" ? String(range.from) : "",
+    max_depth: range && depth_until !== "" ? String(range.until) : "",
     function: scope === "function" ? fn : "",
     focus: scope === "focus" && !invert && /^[0-9a-f]{16}\../.test(focus) ? focus : "",
   };
 }
 
-/** What the API is asked for so that a tree can be looked at as an address says. */
-export const treeAsked = ({ by, nodes, colour, type }: Place): Record<string, string> =>
+/** The parameters of a call tree: how frames are distinguished, how many nodes, and whether states are included. */
+export const treeParameters = ({ by, nodes, colour, type }: Place): Record<string, string> =>
   ({ lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && type === "wall" ? "1" : "" });
 
-/** What the compare page asks for. */
-export const compareAsked = (here: Place): readonly ["compare", Record<string, string>] =>
-  ["compare", { ...comparison(here, rangeOf(here)), load: here.load, ...pickedBy({ ...here, scope: "" }), ...treeAsked(here) }];
+/** The API request of the compare page. */
+export const compareQuery = (here: Place): readonly ["compare", Record<string, string>] =>
+  ["compare", { ...comparisonParameters(here, pageRange(here)), load: here.load, ...sampleFilterParameters({ ...here, scope: "" }), ...treeParameters(here) }];

@@ -1,47 +1,47 @@
-/** What pages are a function of, besides their components' own state: a change draws them anew. */
+/** Values that pages depend on, besides the state of components: a change renders the pages again. */
 
-let draw: () => void = () => {};
-let awaited = false;
+let render: () => void = () => {};
+let isScheduled = false;
 
-/** Calls `drawAll` now, and once after the work in which any signal changed. */
-export function drawn(drawAll: () => void): void {
-  draw = drawAll;
-  draw();
+/** Calls `renderAll` now, and once after the work in which any signal changed. */
+export function startRendering(renderAll: () => void): void {
+  render = renderAll;
+  render();
 }
 
 export class Signal<Value> {
-  constructor(private held: Value) {}
+  constructor(private current: Value) {}
 
   get value(): Value {
-    return this.held;
+    return this.current;
   }
 
   set value(next: Value) {
-    if (Object.is(next, this.held)) return;
-    this.held = next;
-    if (awaited) return;
-    awaited = true;
+    if (Object.is(next, this.current)) return;
+    this.current = next;
+    if (isScheduled) return;
+    isScheduled = true;
     queueMicrotask(() => {
-      awaited = false;
-      draw();
+      isScheduled = false;
+      render();
     });
   }
 
-  /** The value, where nothing is drawn of it. */
+  /** The value, for code that does not render it. */
   peek(): Value {
-    return this.held;
+    return this.current;
   }
 }
 
-export const signal = <Value>(held: Value): Signal<Value> => new Signal(held);
+export const signal = <Value>(initial: Value): Signal<Value> => new Signal(initial);
 
-/** What follows from something else: made anew when `from` gives another value. */
-export function computed<From, Value>(from: () => From, make: (from: From) => Value): { readonly value: Value; peek(): Value } {
-  let last: { readonly from: From; readonly made: Value } | null = null;
+/** A value derived from another: computed again when `from` returns a different value. */
+export function computed<From, Value>(from: () => From, derive: (from: From) => Value): { readonly value: Value; peek(): Value } {
+  let last: { readonly from: From; readonly value: Value } | null = null;
   const peek = () => {
     const now = from();
-    if (!last || !Object.is(last.from, now)) last = { from: now, made: make(now) };
-    return last.made;
+    if (!last || !Object.is(last.from, now)) last = { from: now, value: derive(now) };
+    return last.value;
   };
   return { get value() { return peek(); }, peek };
 }

@@ -1,5 +1,5 @@
-import { without } from "./selectors.ts";
-import type { ColourBy, HeatRows, MergeBy, Norm, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
+import { withoutLabel } from "./selectors.ts";
+import type { ColourBy, HeatRows, MergeBy, Normalisation, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
 import type { Range } from "./times.ts";
 
 export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "captures" | "capture" | "settings" | "unknown";
@@ -22,7 +22,7 @@ export interface Place {
   readonly a_until: string;
   readonly b_from: string;
   readonly b_until: string;
-  readonly norm: Norm;
+  readonly norm: Normalisation;
   readonly view: ViewName;
   /** A call path (see flamegraph/tree/focus). */
   readonly focus: string;
@@ -85,28 +85,28 @@ const PARAMETERS = Object.keys(START).filter((name): name is Parameter => name !
 /** Reads a URL below the path prefix; a value that no page knows falls back to the default. */
 export function parsePlace(path: string, search: string): Place {
   const place: Record<string, unknown> = { ...START, ...parsePath(path) };
-  const given = new URLSearchParams(search);
-  if (place.page === "captures") place.service = given.get("service") ?? "";
+  const parameters = new URLSearchParams(search);
+  if (place.page === "captures") place.service = parameters.get("service") ?? "";
   for (const name of PARAMETERS) {
-    const value = given.get(name);
+    const value = parameters.get(name);
     if (value === null) continue;
     if (typeof START[name] === "boolean") place[name] = value === "1";
     else if (CHOICES[name]?.includes(value) ?? true) place[name] = value;
   }
   // Addresses from before frames could be merged by more than lines.
-  if (given.get("lines") === "1" && !given.has("by")) place.by = "line";
+  if (parameters.get("lines") === "1" && !parameters.has("by")) place.by = "line";
   return place as unknown as Place;
 }
 
 export function formatPlace(place: Place): string {
-  const given = new URLSearchParams();
-  if (place.page === "captures" && place.service !== "") given.set("service", place.service);
+  const search = new URLSearchParams();
+  if (place.page === "captures" && place.service !== "") search.set("service", place.service);
   for (const name of PARAMETERS) {
     const value = place[name];
     if (value === START[name]) continue;
-    given.set(name, typeof value === "boolean" ? (value ? "1" : "0") : value);
+    search.set(name, typeof value === "boolean" ? (value ? "1" : "0") : value);
   }
-  const text = given.toString();
+  const text = search.toString();
   return formatPath(place) + (text === "" ? "" : `?${text}`);
 }
 
@@ -145,13 +145,13 @@ function decode(part: string): string {
  */
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
   const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys } = place;
-  const kept = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys };
-  const to = { ...START, ...kept, page, ...changes };
-  return page === "compare" || to.a !== "" ? { ...to, query: without(to.query, "version") } : to;
+  const shared = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys };
+  const to = { ...START, ...shared, page, ...changes };
+  return page === "compare" || to.a !== "" ? { ...to, query: withoutLabel(to.query, "version") } : to;
 }
 
 /** The range a page shows when the address names none. */
-export function rangeOf(at: Place): Range {
-  const usual = at.page === "services" ? "-1d" : "-1h";
-  return { from: at.from || usual, until: at.until || "now" };
+export function pageRange(at: Place): Range {
+  const defaultFrom = at.page === "services" ? "-1d" : "-1h";
+  return { from: at.from || defaultFrom, until: at.until || "now" };
 }

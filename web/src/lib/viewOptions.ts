@@ -7,8 +7,8 @@ export type HeatRows = "pods" | "hours";
 export type Scope = "" | "focus" | "function";
 export type Theme = "" | "light" | "dark";
 
-/** What two sides are divided by to be comparable (see flamegraph/tree/compare). */
-export type Norm = "rate" | "share";
+/** How two sides are normalised (see flamegraph/tree/compare). */
+export type Normalisation = "rate" | "share";
 
 /** The entity that a frame stands for. The collector distinguishes lines; the pages merge the others. */
 export type MergeBy = "function" | "line" | "file" | "package";

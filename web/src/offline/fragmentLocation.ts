@@ -13,8 +13,8 @@ let fixed: { page: Page; type: ProfileType } = { page: "service", type: "cpu" };
 
 export const place = computed<string, Place>(() => fragment.value, (text) => ({ ...parsePlace("/", `?${text.slice(1)}`), ...fixed }));
 
-/** What the file holds: a profile or a comparison, of one type. Said before anything is drawn. */
-export const begin = (page: Page, type: ProfileType): void => void (fixed = { page, type });
+/** Sets the content of the file, a profile or a comparison of one type. Call it before rendering. */
+export const setContent = (page: Page, type: ProfileType): void => void (fixed = { page, type });
 
 export const href = (to: Place): string => `#${formatPlace({ ...to, type: "cpu" }).split("?")[1] ?? ""}`;
 

@@ -1,20 +1,20 @@
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
-import { notices } from "../viewmodels/dataQualityNotices.ts";
+import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { count } from "../lib/numbers.ts";
-import { Segments, Toggle } from "../components/ui/Controls.tsx";
-import { Changes } from "../components/profile/ChangeTable.tsx";
-import { Copying } from "../components/ui/CopyButton.tsx";
-import { Checks, Finding } from "../components/profile/VerdictSummary.tsx";
-import { Lensed } from "../components/profile/ProfileView.tsx";
+import { SegmentedControl, Toggle } from "../components/ui/Controls.tsx";
+import { ChangeTable } from "../components/profile/ChangeTable.tsx";
+import { CopyDialog } from "../components/ui/CopyButton.tsx";
+import { ComparabilityChecks, VerdictSummary } from "../components/profile/VerdictSummary.tsx";
+import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { QualityLine } from "../components/answer/QualityLine.tsx";
-import { apart } from "../lib/selectors.ts";
-import { drawn } from "../lib/signals.ts";
+import { distinguishingMatchers } from "../lib/selectors.ts";
+import { startRendering } from "../lib/signals.ts";
 import { theme } from "../lib/theme.ts";
-import { rangeName } from "../lib/times.ts";
+import { formatRange } from "../lib/times.ts";
 import { keys } from "../components/controls/help.json";
-import { begin, change, followHistory, place } from "./fragmentLocation.ts";
+import { setContent, change, followHistory, place } from "./fragmentLocation.ts";
 import type { ProfileType, ViewName } from "../lib/viewOptions.ts";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import "../styles/tokens.css";
@@ -25,8 +25,8 @@ import "../styles/depth.css";
 import "../styles/profile.css";
 import "./offline.css";
 
-/** What the collector put into the file (see model/sidelight_model/export_formats/html_export.py). */
-interface Carried {
+/** The data in the file (see model/sidelight_model/export_formats/html_export.py). */
+interface OfflineFile {
   readonly about: {
     readonly title: string;
     readonly type: ProfileType;
@@ -36,20 +36,20 @@ interface Carried {
   readonly flame: FlameAnswer;
 }
 
-const LISTS = [["table", "Table"], ["sandwich", "Sandwich"]] as const;
+const LIST_VIEWS = [["table", "Table"], ["sandwich", "Sandwich"]] as const;
 
-async function carried(): Promise<Carried> {
+async function readFile(): Promise<OfflineFile> {
   const packed = Uint8Array.from(atob(document.getElementById("profile")?.textContent ?? ""), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json() as Promise<Carried>;
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json() as Promise<OfflineFile>;
 }
 
-function Page({ about, flame }: Carried) {
+function Page({ about, flame }: OfflineFile) {
   const { norm, view, raw } = place.value;
-  const two = flame.sides.length === 2;
-  const verdict = two ? (flame.verdict ?? null) : null;
+  const isComparison = flame.sides.length === 2;
+  const verdict = isComparison ? (flame.verdict ?? null) : null;
   const shown = theme.value;
   useEffect(() => void (document.documentElement.dataset.theme = shown), [shown]);
-  const names = useMemo(() => apart(about.sides.map((side) => side.query)).map((own, at) => `${"AB"[at]} ${own.slice(0, 60)}`), []);
+  const names = useMemo(() => distinguishingMatchers(about.sides.map((side) => side.query)).map((own, at) => `${"AB"[at]} ${own.slice(0, 60)}`), []);
   const other = shown === "dark" ? "light" : "dark";
   return (
     <>
@@ -62,39 +62,39 @@ function Page({ about, flame }: Carried) {
       </header>
       <main id="main">
         <h1><bdi>{about.title}</bdi></h1>
-        {two && <Finding verdict={verdict} apart />}
+        {isComparison && <VerdictSummary verdict={verdict} isOffline />}
         {about.sides.map((side, at) => (
           <div key={at} class="origin">
-            {two && <span class={`side side-${at === 0 ? "a" : "b"}`}>{"AB"[at]}</span>}
+            {isComparison && <span class={`side side-${at === 0 ? "a" : "b"}`}>{"AB"[at]}</span>}
             <code><bdi>{side.query}</bdi></code>
-            <span>{rangeName(side)}</span>
+            <span>{formatRange(side)}</span>
             <BasisLine basis={flame.sides[at]} sampled={flame.sides[at].seconds} />
-            {flame.sides[at].pods > 0 && <QualityLine of={flame.sides[at]} />}
+            {flame.sides[at].pods > 0 && <QualityLine source={flame.sides[at]} />}
           </div>
         ))}
-        <Notices said={verdict ? notices([], [], flame.basis) : notices(flame.sides, two ? ["A", "B"] : [""], flame.basis)} />
-        {verdict && <Checks verdict={verdict} told />}
+        <Notices notices={verdict ? dataQualityNotices([], [], flame.basis) : dataQualityNotices(flame.sides, isComparison ? ["A", "B"] : [""], flame.basis)} />
+        {verdict && <ComparabilityChecks verdict={verdict} isCauseShown />}
         {flame.pruned.nodes > 0 && <p class="notices single">{count(flame.pruned.nodes)} of the smallest call paths are summed into <code>(other)</code>; totals are exact.</p>}
         <div class="viewbar">
-          <Segments<ViewName> label="View" value={view === "sides" && !two ? "flame" : view} choose={(next) => change({ view: next })}
-            options={two ? [["flame", "Differential"], ["sides", "Side by side"], ...LISTS] : [["flame", "Flame graph"], ...LISTS]} />
-          {two && <Segments label="Normalise by" value={norm} choose={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
-          {verdict && <Toggle on={raw} title="All that is beyond counting noise" flip={() => change({ raw: !raw })}>Raw differences</Toggle>}
+          <SegmentedControl<ViewName> label="View" value={view === "sides" && !isComparison ? "flame" : view} onSelect={(next) => change({ view: next })}
+            options={isComparison ? [["flame", "Differential"], ["sides", "Side by side"], ...LIST_VIEWS] : [["flame", "Flame graph"], ...LIST_VIEWS]} />
+          {isComparison && <SegmentedControl label="Normalise by" value={norm} onSelect={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
+          {verdict && <Toggle isOn={raw} title="All that is beyond counting noise" onToggle={() => change({ raw: !raw })}>Raw differences</Toggle>}
         </div>
         {flame.sides.every(({ samples }) => samples === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : <Lensed answer={flame} names={two ? names : [""]} below={() => verdict && verdict.direction !== "incomparable" && verdict.functions.function.length > 0 && <Changes verdict={verdict} />} />}
+          : <ProfileView answer={flame} names={isComparison ? names : [""]} below={() => verdict && verdict.direction !== "incomparable" && verdict.functions.function.length > 0 && <ChangeTable verdict={verdict} />} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
           <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
         </details>
       </main>
-      <Copying />
+      <CopyDialog />
     </>
   );
 }
 
-function Damaged() {
+function DamagedFile() {
   return (
     <main><div class="card zero" role="alert">
       <h1>This file cannot be shown</h1>
@@ -105,14 +105,14 @@ function Damaged() {
 
 followHistory();
 const app = document.getElementById("app") as HTMLElement;
-carried().then(
+readFile().then(
   (found) => {
-    begin(found.flame.sides.length === 2 ? "compare" : "service", found.about.type);
+    setContent(found.flame.sides.length === 2 ? "compare" : "service", found.about.type);
     app.replaceChildren();
-    drawn(() => render(<Page {...found} />, app));
+    startRendering(() => render(<Page {...found} />, app));
   },
   () => {
     app.replaceChildren();
-    render(<Damaged />, app);
+    render(<DamagedFile />, app);
   },
 );

@@ -1,85 +1,85 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
-import { isFinal, send, usePolled, type CaptureAnswer, type CapturePart, type Recording } from "../api/captures.ts";
-import { flameOf, topOf, yesterdayOf } from "../viewmodels/captureRequest.ts";
+import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type Recording } from "../api/captures.ts";
+import { captureProfile, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
 import { place, PREFIX, visit } from "../lib/location.ts";
 import { count, plural, seconds } from "../lib/numbers.ts";
 import { Bar, Link } from "../components/ui/Controls.tsx";
-import { Offsets } from "../components/heatmap/SubsecondHeatmap.tsx";
-import { Said } from "../components/answer/ErrorCard.tsx";
+import { SubsecondHeatmap } from "../components/heatmap/SubsecondHeatmap.tsx";
+import { ErrorCard } from "../components/answer/ErrorCard.tsx";
 import { Table } from "../components/ui/Table.tsx";
-import { zoned, epoch } from "../lib/times.ts";
+import { formatWithZone, toEpochSeconds } from "../lib/times.ts";
 import { onPage, START } from "../lib/url.ts";
-import { Show } from "../components/answer/AnswerView.tsx";
+import { AnswerView } from "../components/answer/AnswerView.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
-const listAt = (service = "") => onPage(place.value, "captures", { ...START, page: "captures", service, theme: place.value.theme, keys: place.value.keys });
+const captureListPlace = (service = "") => onPage(place.value, "captures", { ...START, page: "captures", service, theme: place.value.theme, keys: place.value.keys });
 
-export function Capture({ turn }: { turn: number }) {
+export function CapturePage({ refreshCount }: { refreshCount: number }) {
   const { capture: id } = place.value;
   const path = `captures/${encodeURIComponent(id)}`;
-  const asked = usePolled<CaptureAnswer>(apiUrl(path), 1, ({ state }) => !isFinal(state));
-  useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
-  const capture = asked.answer;
+  const request = usePolling<CaptureAnswer>(apiUrl(path), 1, ({ state }) => !isFinal(state));
+  useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
+  const capture = request.answer;
   return (
     <>
       <h1>Capture {capture && <>of <bdi>{capture.service.slice(0, 200)}</bdi></>}</h1>
-      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={listAt(capture?.service)}>{capture ? "All captures of it" : "All captures"}</Link></p>
-      <Show asked={asked} what="the capture">{(answer) => <Going capture={answer} path={path} again={asked.again} />}</Show>
+      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={captureListPlace(capture?.service)}>{capture ? "All captures of it" : "All captures"}</Link></p>
+      <AnswerView request={request} what="the capture">{(answer) => <CaptureView capture={answer} path={path} reload={request.reload} />}</AnswerView>
     </>
   );
 }
 
-function Going({ capture, path, again }: { capture: CaptureAnswer; path: string; again: () => void }) {
-  const over = isFinal(capture.state);
+function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: string; reload: () => void }) {
+  const isOver = isFinal(capture.state);
   const parts = capture.parts ?? [];
-  const kept = capture.state === "ready" || (capture.state === "stopped" && capture.samples > 0);
+  const hasProfile = capture.state === "ready" || (capture.state === "stopped" && capture.samples > 0);
   return (
     <>
       <section class="panel" aria-label="How far it is">
-        <Steps capture={capture} />
+        <CaptureSteps capture={capture} />
         {capture.state === "sampling" && (
           <div class="row">
             <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label="Sampled so far" />
             <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {plural(capture.samples, "sample")}</span>
           </div>
         )}
-        {over && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {zoned(epoch(capture.created))}{capture.requested_by && ` by ${capture.requested_by}`} · expires {zoned(epoch(capture.expires))}</p>}
+        {isOver && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {formatWithZone(toEpochSeconds(capture.created))}{capture.requested_by && ` by ${capture.requested_by}`} · expires {formatWithZone(toEpochSeconds(capture.expires))}</p>}
         <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
         {capture.problem !== "" && (
-          <Said message={capture.problem} hint={capture.hint} mild={capture.state !== "failed"}>
-            {capture.state === "failed" && <p><Link to={listAt(capture.service)}>Start another</Link></p>}
-          </Said>
+          <ErrorCard message={capture.problem} hint={capture.hint} isWarning={capture.state !== "failed"}>
+            {capture.state === "failed" && <p><Link to={captureListPlace(capture.service)}>Start another</Link></p>}
+          </ErrorCard>
         )}
-        {kept && (
+        {hasProfile && (
           <p class="row">
-            <Link class="button primary" to={onPage(place.value, "service", flameOf(capture))}>Open flame</Link>
-            <Link class="button" to={onPage(place.value, "compare", yesterdayOf(capture))}>Compare with the same window yesterday</Link>
+            <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>Open flame</Link>
+            <Link class="button" to={onPage(place.value, "compare", compareWithYesterday(capture))}>Compare with the same window yesterday</Link>
           </p>
         )}
-        <Doing capture={capture} path={path} again={again} />
+        <CaptureActions capture={capture} path={path} reload={reload} />
       </section>
-      {over && capture.timeline && kept && <InOrder path={path} />}
-      {parts.length > 0 && <Parts parts={parts} over={over} />}
+      {isOver && capture.timeline && hasProfile && <Recordings path={path} />}
+      {parts.length > 0 && <PodTable parts={parts} isOver={isOver} />}
     </>
   );
 }
 
 /** The way from queued to ready; only a change of state is announced, not every second. */
-function Steps({ capture }: { capture: CaptureAnswer }) {
+function CaptureSteps({ capture }: { capture: CaptureAnswer }) {
   const { state, stopping } = capture;
   // What failed, or was ended early, went only so far.
-  const reached = capture.pods === 0 ? 1 : capture.samples === 0 ? 2 : state === "failed" ? 3 : 4;
-  const steps = state === "failed" || state === "stopped" ? [...STEPS.slice(0, reached), state] : STEPS;
+  const lastStep = capture.pods === 0 ? 1 : capture.samples === 0 ? 2 : state === "failed" ? 3 : 4;
+  const steps = state === "failed" || state === "stopped" ? [...STEPS.slice(0, lastStep), state] : STEPS;
   const at = steps.indexOf(state as "ready");
-  const over = isFinal(state);
+  const isOver = isFinal(state);
   return (
     <>
       <ol class="steps">
         {steps.map((step, index) => (
           <li key={step} class={index < at ? "done" : ""} aria-current={index === at ? "step" : undefined}>
-            {index === at && step === "failed" ? "⚠ " : index < at || over ? "✓ " : ""}{step}
+            {index === at && step === "failed" ? "⚠ " : index < at || isOver ? "✓ " : ""}{step}
           </li>
         ))}
       </ol>
@@ -88,31 +88,31 @@ function Steps({ capture }: { capture: CaptureAnswer }) {
   );
 }
 
-function Doing({ capture, path, again }: { capture: CaptureAnswer; path: string; again: () => void }) {
-  const [failure, fail] = useState<Failure | null>(null);
+function CaptureActions({ capture, path, reload }: { capture: CaptureAnswer; path: string; reload: () => void }) {
+  const [failure, setFailure] = useState<Failure | null>(null);
   const dialog = useRef<HTMLDialogElement>(null);
-  const over = isFinal(capture.state);
-  const act = async (method: "POST" | "DELETE", to: string, then: () => void) => {
-    fail(null);
+  const isOver = isFinal(capture.state);
+  const send = async (method: "POST" | "DELETE", to: string, then: () => void) => {
+    setFailure(null);
     try {
-      await send(method, apiUrl(to));
+      await sendRequest(method, apiUrl(to));
       then();
     } catch (error) {
-      fail(error as Failure);
+      setFailure(error as Failure);
     }
   };
   return (
     <>
       <p class="row">
-        {!over && <button type="button" disabled={capture.stopping} onClick={() => void act("POST", `${path}/stop`, again)}>{capture.stopping ? "Ending…" : "Stop and keep"}</button>}
+        {!isOver && <button type="button" disabled={capture.stopping} onClick={() => void send("POST", `${path}/stop`, reload)}>{capture.stopping ? "Ending…" : "Stop and keep"}</button>}
         <button type="button" onClick={() => dialog.current?.showModal()}>Delete</button>
       </p>
-      {failure && <Said message={failure.message} hint={failure.hint} />}
+      {failure && <ErrorCard message={failure.message} hint={failure.hint} />}
       <dialog ref={dialog} aria-labelledby="delete-title">
         <h2 id="delete-title">Delete this capture?</h2>
-        <p>{over ? "" : "It ends. "}Its page and what is in the order of time go for good; windows that were sent stay.</p>
+        <p>{isOver ? "" : "It ends. "}Its page and what is in the order of time go for good; windows that were sent stay.</p>
         <form method="dialog" class="row" onSubmit={(event) => {
-          if ((event.submitter as HTMLButtonElement).value === "yes") void act("DELETE", path, () => visit(listAt(capture.service)));
+          if ((event.submitter as HTMLButtonElement).value === "yes") void send("DELETE", path, () => visit(captureListPlace(capture.service)));
         }}>
           <button value="no">Keep it</button>
           <button class="primary" value="yes">Delete</button>
@@ -122,33 +122,33 @@ function Doing({ capture, path, again }: { capture: CaptureAnswer; path: string;
   );
 }
 
-function InOrder({ path }: { path: string }) {
-  const asked = usePolled<{ recordings: readonly Recording[] }>(apiUrl(`${path}/recordings`), 3, ({ recordings }) => recordings.length === 0);
-  const found = asked.answer?.recordings ?? [];
+function Recordings({ path }: { path: string }) {
+  const request = usePolling<{ recordings: readonly Recording[] }>(apiUrl(`${path}/recordings`), 3, ({ recordings }) => recordings.length === 0);
+  const recordings = request.answer?.recordings ?? [];
   return (
     <section class="panel" aria-labelledby="order-title">
       <h2 id="order-title">In the order of time</h2>
-      {asked.answer && found.length === 0 && <p>Nothing was kept: the pods below say why, or their sidecars are older.</p>}
+      {request.answer && recordings.length === 0 && <p>Nothing was kept: the pods below say why, or their sidecars are older.</p>}
       <ul class="recordings">
-        {found.map((one) => {
-          const profile = apiUrl(`${path}/${encodeURIComponent(one.name)}.speedscope.json`);
-          const title = encodeURIComponent(`${one.labels.pod ?? one.labels.service}, process ${one.pid}`);
+        {recordings.map((recording) => {
+          const profile = apiUrl(`${path}/${encodeURIComponent(recording.name)}.speedscope.json`);
+          const title = encodeURIComponent(`${recording.labels.pod ?? recording.labels.service}, process ${recording.pid}`);
           return (
-            <li key={one.name} class="row">
+            <li key={recording.name} class="row">
               <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=time-ordered`}>Open time order in speedscope ↗</a>
-              <span><bdi>{one.labels.pod ?? ""}</bdi> process {one.pid}: {plural(one.samples, "sample")} in {seconds(one.seconds)}{one.dropped > 0 && ` · the first ${count(one.dropped)} samples were too many to keep`}</span>
+              <span><bdi>{recording.labels.pod ?? ""}</bdi> process {recording.pid}: {plural(recording.samples, "sample")} in {seconds(recording.seconds)}{recording.dropped > 0 && ` · the first ${count(recording.dropped)} samples were too many to keep`}</span>
             </li>
           );
         })}
       </ul>
-      {found.length > 0 && <Offsets path={path} />}
+      {recordings.length > 0 && <SubsecondHeatmap path={path} />}
     </section>
   );
 }
 
-function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }) {
-  const top = topOf(parts);
-  const most = Math.max(...top.map(([, samples]) => samples), 1);
+function PodTable({ parts, isOver }: { parts: readonly CapturePart[]; isOver: boolean }) {
+  const top = topFunctions(parts);
+  const maximum = Math.max(...top.map(([, samples]) => samples), 1);
   return (
     <>
       <section class="panel" aria-labelledby="parts-title">
@@ -167,9 +167,9 @@ function Parts({ parts, over }: { parts: readonly CapturePart[]; over: boolean }
       </section>
       {top.length > 0 && (
         <section class="panel" aria-labelledby="top-title">
-          <h2 id="top-title">{over ? "Most samples of their own" : "Most samples of their own so far"}</h2>
+          <h2 id="top-title">{isOver ? "Most samples of their own" : "Most samples of their own so far"}</h2>
           <ol class="live">
-            {top.map(([name, samples]) => <li key={name}><Bar part={samples / most}>{count(samples)}</Bar> <bdi>{name.slice(0, 300)}</bdi></li>)}
+            {top.map(([name, samples]) => <li key={name}><Bar part={samples / maximum}>{count(samples)}</Bar> <bdi>{name.slice(0, 300)}</bdi></li>)}
           </ol>
         </section>
       )}

@@ -1,122 +1,122 @@
 import { useEffect, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
-import { send, usePolled, type Agent, type AgentsAnswer, type CaptureAnswer } from "../api/captures.ts";
-import { cliOf, costOf, curlOf, MODES, obstacleOf, podsOf, type CaptureRequest } from "../viewmodels/captureRequest.ts";
+import { sendRequest, usePolling, type Agent, type AgentsAnswer, type CaptureAnswer } from "../api/captures.ts";
+import { captureCommand, describeCost, captureCurl, MODES, describeObstacle, parsePods, type CaptureRequest } from "../viewmodels/captureRequest.ts";
 import { change, place, PREFIX, visit } from "../lib/location.ts";
 import { count, plural } from "../lib/numbers.ts";
 import { Link } from "../components/ui/Controls.tsx";
 import { CopyButton } from "../components/ui/CopyButton.tsx";
-import { Said } from "../components/answer/ErrorCard.tsx";
+import { ErrorCard } from "../components/answer/ErrorCard.tsx";
 import { Table } from "../components/ui/Table.tsx";
-import { without } from "../lib/selectors.ts";
-import { ago, zoned, epoch } from "../lib/times.ts";
+import { withoutLabel } from "../lib/selectors.ts";
+import { formatAgo, formatWithZone, toEpochSeconds } from "../lib/times.ts";
 import { onPage, START } from "../lib/url.ts";
-import { Show } from "../components/answer/AnswerView.tsx";
+import { AnswerView } from "../components/answer/AnswerView.tsx";
 
-const SECONDS = 3;
+const POLL_SECONDS = 3;
 
-export const captureAt = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, keys: place.value.keys });
+export const capturePlace = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, keys: place.value.keys });
 
-export function Captures({ turn }: { turn: number }) {
+export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   const { service } = place.value;
-  const agents = usePolled<AgentsAnswer>(apiUrl("agents", { service }), SECONDS);
-  const past = usePolled<{ captures: readonly CaptureAnswer[] }>(apiUrl("captures", { service }), SECONDS);
-  useEffect(() => { if (turn > 0) { agents.again(); past.again(); } }, [turn]);
+  const agents = usePolling<AgentsAnswer>(apiUrl("agents", { service }), POLL_SECONDS);
+  const past = usePolling<{ captures: readonly CaptureAnswer[] }>(apiUrl("captures", { service }), POLL_SECONDS);
+  useEffect(() => { if (refreshCount > 0) { agents.reload(); past.reload(); } }, [refreshCount]);
   return (
     <>
       <h1>Captures</h1>
       <p class="quiet">A capture has sidecars sample now: at once, at a rate of your choice, and in the order of time too.</p>
-      <Start services={agents.answer?.services ?? []} />
+      <StartForm services={agents.answer?.services ?? []} />
       <section class="panel" aria-labelledby="agents-title">
         <h2 id="agents-title">Sidecars that ask for captures</h2>
-        <Show asked={agents} what="sidecars">{(answer) => <Sidecars answer={answer} />}</Show>
+        <AnswerView request={agents} what="sidecars">{(answer) => <SidecarTable answer={answer} />}</AnswerView>
       </section>
       <section class="panel" aria-labelledby="past-title">
         <div class="row">
           <h2 id="past-title">Captures {service !== "" && <>of <bdi>{service.slice(0, 100)}</bdi></>}</h2>
           {service !== "" && <button type="button" onClick={() => change({ service: "" })}>Show those of all services</button>}
         </div>
-        <Show asked={past} what="captures">{({ captures }) => <Past captures={captures} />}</Show>
+        <AnswerView request={past} what="captures">{({ captures }) => <CaptureTable captures={captures} />}</AnswerView>
       </section>
     </>
   );
 }
 
-function Start({ services }: { services: AgentsAnswer["services"] }) {
+function StartForm({ services }: { services: AgentsAnswer["services"] }) {
   const here = place.value;
   // Sidecars have no labels that only windows have.
-  const query = ["capture", "process", "thread"].reduce(without, here.query);
-  const [wish, set] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, timeline: true, attach: false });
-  const [failure, fail] = useState<Failure | null>(null);
-  const [busy, work] = useState(false);
-  const whole: CaptureRequest = { ...wish, service: wish.service.trim(), pods: podsOf(wish.pods), attach: wish.attach || undefined };
+  const query = ["capture", "process", "thread"].reduce(withoutLabel, here.query);
+  const [form, setForm] = useState({ service: here.service, pods: "1", seconds: 60, rate: 100, mode: "auto", query, timeline: true, attach: false });
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [isSending, setSending] = useState(false);
+  const request: CaptureRequest = { ...form, service: form.service.trim(), pods: parsePods(form.pods), attach: form.attach || undefined };
   const collector = window.location.origin + PREFIX.slice(0, -1);
   const start = async (event: Event) => {
     event.preventDefault();
-    work(true);
-    fail(null);
+    setSending(true);
+    setFailure(null);
     try {
-      const made = await send<CaptureAnswer>("POST", apiUrl("captures"), whole);
-      if (made) visit(captureAt(made.id));
+      const capture = await sendRequest<CaptureAnswer>("POST", apiUrl("captures"), request);
+      if (capture) visit(capturePlace(capture.id));
     } catch (error) {
-      fail(error as Failure);
+      setFailure(error as Failure);
     }
-    work(false);
+    setSending(false);
   };
-  const number = (name: "seconds" | "rate", text: string, most: number) => (
+  const numberField = (name: "seconds" | "rate", text: string, maximum: number) => (
     <label>{text}
-      <input type="number" min="1" max={most} step="1" required value={wish[name]} onInput={(event) => set({ ...wish, [name]: Number(event.currentTarget.value) })} />
+      <input type="number" min="1" max={maximum} step="1" required value={form[name]} onInput={(event) => setForm({ ...form, [name]: Number(event.currentTarget.value) })} />
     </label>
   );
   return (
     <form class="panel starting" aria-label="Start a capture" onSubmit={start}>
       <div class="fields">
         <label>Service
-          <input list="services" required value={wish.service} spellcheck={false} autocomplete="off" onInput={(event) => set({ ...wish, service: event.currentTarget.value })} />
+          <input list="services" required value={form.service} spellcheck={false} autocomplete="off" onInput={(event) => setForm({ ...form, service: event.currentTarget.value })} />
           <datalist id="services">{services.map(({ service }) => <option key={service} value={service} />)}</datalist>
         </label>
         <label>Pods
-          <input value={wish.pods} required spellcheck={false} autocomplete="off" aria-describedby="pods-help" onInput={(event) => set({ ...wish, pods: event.currentTarget.value })} />
+          <input value={form.pods} required spellcheck={false} autocomplete="off" aria-describedby="pods-help" onInput={(event) => setForm({ ...form, pods: event.currentTarget.value })} />
         </label>
-        {number("seconds", "Seconds", 86_400)}
-        {number("rate", "Samples a second", 10_000)}
+        {numberField("seconds", "Seconds", 86_400)}
+        {numberField("rate", "Samples a second", 10_000)}
         <label>Mode
-          <select value={wish.mode} onChange={(event) => set({ ...wish, mode: event.currentTarget.value })}>
+          <select value={form.mode} onChange={(event) => setForm({ ...form, mode: event.currentTarget.value })}>
             {MODES.map((mode) => <option key={mode} value={mode}>{mode}</option>)}
           </select>
         </label>
         <label>Only sidecars with
-          <input class="matchers" value={wish.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => set({ ...wish, query: event.currentTarget.value })} />
+          <input class="matchers" value={form.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => setForm({ ...form, query: event.currentTarget.value })} />
         </label>
-        <label class="check"><input type="checkbox" checked={wish.timeline} onChange={(event) => set({ ...wish, timeline: event.currentTarget.checked })} /> in the order of time too</label>
-        <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={wish.attach} onChange={(event) => set({ ...wish, attach: event.currentTarget.checked })} /> attach to pods without a sidecar</label>
+        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} /> in the order of time too</label>
+        <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={form.attach} onChange={(event) => setForm({ ...form, attach: event.currentTarget.checked })} /> attach to pods without a sidecar</label>
       </div>
       <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>
-      <p>{costOf(whole)}</p>
-      <Ready services={services} service={whole.service} />
+      <p>{describeCost(request)}</p>
+      <Availability services={services} service={request.service} />
       <p class="row">
-        <button class="primary" disabled={busy || whole.service === ""}>Start</button>
-        <CopyButton text={() => cliOf(whole, collector)} what="Command">Copy as command</CopyButton>
-        <CopyButton text={() => curlOf(whole, collector)} what="curl">Copy as curl</CopyButton>
+        <button class="primary" disabled={isSending || request.service === ""}>Start</button>
+        <CopyButton text={() => captureCommand(request, collector)} what="Command">Copy as command</CopyButton>
+        <CopyButton text={() => captureCurl(request, collector)} what="curl">Copy as curl</CopyButton>
       </p>
-      {failure && <Said message={failure.message} hint={failure.hint} />}
+      {failure && <ErrorCard message={failure.message} hint={failure.hint} />}
     </form>
   );
 }
 
-function Ready({ services, service }: { services: AgentsAnswer["services"]; service: string }) {
+function Availability({ services, service }: { services: AgentsAnswer["services"]; service: string }) {
   if (service === "") return null;
-  const own = services.find((one) => one.service === service);
+  const current = services.find((row) => row.service === service);
   return (
     <p role="status">
-      {!own ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures now: this one would wait for it.</>
-        : own.available === 0 ? `⚠ No sidecar of it can take a capture now: ${own.problem}.`
-          : `✓ ${plural(own.available, "sidecar")} of it can take a capture now${own.available < own.sidecars ? ` (of ${own.sidecars})` : ""}.`}
+      {!current ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures now: this one would wait for it.</>
+        : current.available === 0 ? `⚠ No sidecar of it can take a capture now: ${current.problem}.`
+          : `✓ ${plural(current.available, "sidecar")} of it can take a capture now${current.available < current.sidecars ? ` (of ${current.sidecars})` : ""}.`}
     </p>
   );
 }
 
-function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
+function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const now = Date.now() / 1000;
   if (total === 0) {
     return <p>None {place.value.service !== "" && "of this service "}asked lately. A sidecar with <code>--collector {window.location.origin}</code> asks by itself, unless it is older or has <code>--no-captures-from-collector</code>.</p>;
@@ -130,8 +130,8 @@ function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
             <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
             <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
             <td><bdi>{agent.labels.version}</bdi></td>
-            <td>{obstacleOf(agent) === "" ? "✓ ready" : <>⚠ {obstacleOf(agent)} <span class="quiet">{agent.hint}</span></>}</td>
-            <td class="line">{ago(epoch(agent.last_seen), now)}</td>
+            <td>{describeObstacle(agent) === "" ? "✓ ready" : <>⚠ {describeObstacle(agent)} <span class="quiet">{agent.hint}</span></>}</td>
+            <td class="line">{formatAgo(toEpochSeconds(agent.last_seen), now)}</td>
           </tr>
         ))}
       </Table>
@@ -140,19 +140,19 @@ function Sidecars({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   );
 }
 
-function Past({ captures }: { captures: readonly CaptureAnswer[] }) {
+function CaptureTable({ captures }: { captures: readonly CaptureAnswer[] }) {
   if (captures.length === 0) return <p>None is kept. Start one above.</p>;
   const now = Date.now() / 1000;
   return (
     <Table label="Table of captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>
-      {captures.map((one) => (
-        <tr key={one.id}>
-          <th scope="row" class="line" title={zoned(epoch(one.created))}><Link to={captureAt(one.id)}>{ago(epoch(one.created), now)}</Link></th>
-          <td><bdi>{one.service.slice(0, 200)}</bdi></td>
-          <td title={one.problem}>{one.state === "failed" ? "⚠ failed" : one.stopping ? "ending" : one.state}</td>
-          <td class="number">{count(one.pods)}</td>
-          <td class="number">{one.seconds}</td>
-          <td class="number">{count(one.samples)}</td>
+      {captures.map((capture) => (
+        <tr key={capture.id}>
+          <th scope="row" class="line" title={formatWithZone(toEpochSeconds(capture.created))}><Link to={capturePlace(capture.id)}>{formatAgo(toEpochSeconds(capture.created), now)}</Link></th>
+          <td><bdi>{capture.service.slice(0, 200)}</bdi></td>
+          <td title={capture.problem}>{capture.state === "failed" ? "⚠ failed" : capture.stopping ? "ending" : capture.state}</td>
+          <td class="number">{count(capture.pods)}</td>
+          <td class="number">{capture.seconds}</td>
+          <td class="number">{count(capture.samples)}</td>
         </tr>
       ))}
     </Table>

@@ -3,15 +3,15 @@ import { apiUrl } from "../api/request.ts";
 import type { StatusAnswer } from "../api/answers.ts";
 import { change, place, PREFIX } from "../lib/location.ts";
 import { count, plural } from "../lib/numbers.ts";
-import { Facts, Segments } from "../components/ui/Controls.tsx";
+import { DefinitionList, SegmentedControl } from "../components/ui/Controls.tsx";
 import { KeySwitch, KeyTable } from "../components/controls/HelpDialog.tsx";
-import { zoned, epoch } from "../lib/times.ts";
-import { useWords } from "../components/controls/useHelp.ts";
+import { formatWithZone, toEpochSeconds } from "../lib/times.ts";
+import { useHelp } from "../components/controls/useHelp.ts";
 import type { Theme } from "../lib/viewOptions.ts";
-import { Show } from "../components/answer/AnswerView.tsx";
+import { AnswerView } from "../components/answer/AnswerView.tsx";
 
 /** How the pages look, what this collector is, every key, and how to read the numbers. */
-export function Settings() {
+export function SettingsPage() {
   const status = useAnswer<StatusAnswer>(apiUrl("status"));
   return (
     <>
@@ -19,39 +19,39 @@ export function Settings() {
       <div class="settings">
         <section class="card" aria-labelledby="appearance">
           <h2 id="appearance">Appearance</h2>
-          <Segments<Theme> label="Theme" value={place.value.theme} choose={(theme) => change({ theme }, "replace")}
+          <SegmentedControl<Theme> label="Theme" value={place.value.theme} onSelect={(theme) => change({ theme }, "replace")}
             options={[["", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
           <KeySwitch />
         </section>
         <section class="card" aria-labelledby="collector">
           <h2 id="collector">This collector</h2>
-          <Show asked={status} what="the collector's state">{(answer) => <State answer={answer} />}</Show>
+          <AnswerView request={status} what="the collector's state">{(answer) => <CollectorState answer={answer} />}</AnswerView>
         </section>
         <section class="card" aria-labelledby="keyboard"><h2 id="keyboard">Keyboard</h2><KeyTable /></section>
         <section class="card" aria-labelledby="numbers">
           <h2 id="numbers">How to read the numbers</h2>
-          <Show asked={useWords()} what="the words">{({ numbers }) => <Facts of={numbers} class="facts" />}</Show>
+          <AnswerView request={useHelp()} what="the words">{({ numbers }) => <DefinitionList entries={numbers} class="facts" />}</AnswerView>
         </section>
         <section class="card" aria-labelledby="more">
           <h2 id="more">More</h2>
-          <Show asked={useWords()} what="the words">{({ more }) => (
+          <AnswerView request={useHelp()} what="the words">{({ more }) => (
             <ul>{more.map(([to, name, rest]) => <li key={rest}>{to !== "" && <a href={PREFIX + to}>{name}</a>}{rest}</li>)}</ul>
-          )}</Show>
+          )}</AnswerView>
         </section>
       </div>
     </>
   );
 }
 
-function State({ answer }: { answer: StatusAnswer }) {
-  const { store, retention_days: kept, sidecars } = answer;
+function CollectorState({ answer }: { answer: StatusAnswer }) {
+  const { store, retention_days: retention, sidecars } = answer;
   const facts: readonly (readonly [string, string])[] = [
     ["Version", answer.version],
     ["These pages", document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "not told"],
     ["Store", `${store.kind}: ${store.ok ? "answers" : "does not answer; look at the collector's log"}`],
-    ["Kept", kept ? `${plural(kept.window, "day")} as they came, ${plural(kept.hour, "day")} by the hour, ${plural(kept.day, "day")} by the day; single services may differ` : "this collector does not tell"],
-    ["Taken in", `${count(answer.windows_acknowledged)} windows since it started; last: ${answer.last_ingest ? zoned(epoch(answer.last_ingest)) : "never"}`],
+    ["Kept", retention ? `${plural(retention.window, "day")} as they came, ${plural(retention.hour, "day")} by the hour, ${plural(retention.day, "day")} by the day; single services may differ` : "this collector does not tell"],
+    ["Taken in", `${count(answer.windows_acknowledged)} windows since it started; last: ${answer.last_ingest ? formatWithZone(toEpochSeconds(answer.last_ingest)) : "never"}`],
     ["Sidecars seen", `${count(sidecars.length)}${sidecars.length >= 1000 ? " or more" : ""}`],
   ];
-  return <Facts of={facts} class="facts" />;
+  return <DefinitionList entries={facts} class="facts" />;
 }

@@ -1,8 +1,8 @@
 import type { Quality, Side } from "../api/answers.ts";
 import { count, microseconds, percent, plural, seconds } from "../lib/numbers.ts";
 
-/** What the words of a quality line are made from: a side of an answer, or a timeline. */
-export interface Watched {
+/** The source of a quality line: a side of an answer, or a timeline. */
+export interface QualitySource {
   readonly modes: readonly string[];
   readonly quality: Quality;
   readonly states?: Side["states"];
@@ -10,21 +10,21 @@ export interface Watched {
   readonly truncated_samples?: number;
 }
 
-/** A few words on how well was watched, and what they mean; `doubt` if they make the picture doubtful. */
-export interface Remark {
+/** A short remark on sampling quality with its explanation; `isDoubtful` if the profile may be wrong. */
+export interface QualityRemark {
   readonly text: string;
   readonly why: string;
-  readonly doubt?: boolean;
+  readonly isDoubtful?: boolean;
 }
 
-const MODES: Record<string, Omit<Remark, "text">> = {
+const MODE_REMARKS: Record<string, Omit<QualityRemark, "text">> = {
   gil: { why: "At most the thread that held the GIL was stopped while stacks were read, so no stack could change." },
   blocking: { why: "Every thread was stopped while stacks were read, so no stack could change." },
-  nonblocking: { why: "Nothing was stopped while stacks were read: a stack may mix frames of different moments, and nothing tells which ones do.", doubt: true },
-  command: { why: "py-spy record ran once per window, without the sampler's extension: gaps between windows, waiting threads not recorded, time lost not counted.", doubt: true },
+  nonblocking: { why: "Nothing was stopped while stacks were read: a stack may mix frames of different moments, and nothing tells which ones do.", isDoubtful: true },
+  command: { why: "py-spy record ran once per window, without the sampler's extension: gaps between windows, waiting threads not recorded, time lost not counted.", isDoubtful: true },
 };
 
-const MARKS: Record<string, string> = { nonblocking: ": stacks may be wrong", command: ": fallback" };
+const MODE_MARKS: Record<string, string> = { nonblocking: ": stacks may be wrong", command: ": fallback" };
 
 const REASONS: Record<string, string> = {
   cpu: "CPU budget",
@@ -33,48 +33,48 @@ const REASONS: Record<string, string> = {
   paused: "switched off",
 };
 
-const LOW = 0.9;
+const LOW_COVERAGE = 0.9;
 
-/** How well was watched, in the order of what matters; the first remarks are always there. */
-export function remarks(of: Watched): Remark[] {
+/** All remarks, the most important first; the first ones are always present. */
+export function qualityRemarks(of: QualitySource): QualityRemark[] {
   const { quality } = of;
-  return [...modes(of), ...ticks(of), coverage(quality), lost(quality), ...left(of)];
+  return [...modeRemarks(of), ...rateRemarks(of), coverageRemark(quality), stopRemark(quality), ...lossRemarks(of)];
 }
 
-/** The modes of a side, each with what it does to the stacks. */
-export function modes({ modes: said, quality: { readers } }: Watched): Remark[] {
-  if (said.length === 0) return [{ text: "mode not told", why: "Whoever sent these windows did not say how they were taken." }];
-  return said.map((mode, at) => {
-    const by = at === 0 && readers.length > 0 ? `, ${readers.join(" and ")} reader` : "";
-    const known = MODES[mode] ?? { why: "A mode that these pages do not know." };
-    return { ...known, text: `mode ${mode}${MARKS[mode] ?? ""}${by}` };
+/** The sampling modes, each with its effect on stacks. */
+export function modeRemarks({ modes: names, quality: { readers } }: QualitySource): QualityRemark[] {
+  if (names.length === 0) return [{ text: "mode not told", why: "Whoever sent these windows did not say how they were taken." }];
+  return names.map((mode, at) => {
+    const reader = at === 0 && readers.length > 0 ? `, ${readers.join(" and ")} reader` : "";
+    const remark = MODE_REMARKS[mode] ?? { why: "A mode that these pages do not know." };
+    return { ...remark, text: `mode ${mode}${MODE_MARKS[mode] ?? ""}${reader}` };
   });
 }
 
-/** Sampling rates of these periods in words. */
-export function rates(periods: readonly number[]): string {
+/** The sampling rates of some periods as text. */
+export function formatRates(periods: readonly number[]): string {
   const hz = [...new Set(periods.map((us) => Number((1e6 / us).toPrecision(3))))];
   return hz.length > 1 ? `${hz.at(-1)}–${hz[0]} Hz` : `${hz[0]} Hz`;
 }
 
-function ticks({ periods_us: periods = [], quality: { reduced } }: Watched): Remark[] {
-  const asked = periods.length > 0 ? [{ text: rates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
-  if (reduced.length === 0) return asked;
+function rateRemarks({ periods_us: periods = [], quality: { reduced } }: QualitySource): QualityRemark[] {
+  const remarks = periods.length > 0 ? [{ text: formatRates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
+  if (reduced.length === 0) return remarks;
   const reasons = reduced.map((word) => REASONS[word] ?? word).join(", ");
-  return [...asked, { text: `fewer ticks than asked for (${reasons})`, why: "The sidecar lowered its rate or left windows out: what was sampled is right, and there is less of it." }];
+  return [...remarks, { text: `fewer ticks than asked for (${reasons})`, why: "The sidecar lowered its rate or left windows out: what was sampled is right, and there is less of it." }];
 }
 
-export function coverage({ coverage: part }: Pick<Quality, "coverage">): Remark {
+export function coverageRemark({ coverage: part }: Pick<Quality, "coverage">): QualityRemark {
   if (part === null) return { text: "coverage not told", why: "The windows do not say how many ticks were made; they count as watched all the time." };
-  const low = part < LOW;
+  const isLow = part < LOW_COVERAGE;
   return {
-    text: `coverage ${share(part)}${low ? " (low)" : ""}`,
-    why: `The part of the watched time in which ticks gave stacks. Rates are divided by it${low ? "; what was missed may differ from what was seen" : ""}.`,
-    doubt: low,
+    text: `coverage ${formatShare(part)}${isLow ? " (low)" : ""}`,
+    why: `The part of the watched time in which ticks gave stacks. Rates are divided by it${isLow ? "; what was missed may differ from what was seen" : ""}.`,
+    isDoubtful: isLow,
   };
 }
 
-export function lost({ stopped_share: part, stopped_seconds: stood, stops, longest_stop_seconds: longest }: Quality): Remark {
+export function stopRemark({ stopped_share: part, stopped_seconds: stood, stops, longest_stop_seconds: longest }: Quality): QualityRemark {
   if (part === null) return { text: "time lost not counted", why: "This sampler stops the process and does not say for how long." };
   return {
     text: stops > 0 ? `time lost ${percent(part, 2)}, longest stop ${microseconds(longest * 1e6)}` : "time lost 0 (no stops)",
@@ -82,8 +82,8 @@ export function lost({ stopped_share: part, stopped_seconds: stood, stops, longe
   };
 }
 
-function left({ quality, states, truncated_samples: cut = 0 }: Watched): Remark[] {
-  const part = (some: number) => (states ? percent(some / Math.max(allSamples(states), some)) : plural(some, "sample"));
+function lossRemarks({ quality, states, truncated_samples: cut = 0 }: QualitySource): QualityRemark[] {
+  const part = (samples: number) => (states ? percent(samples / Math.max(totalSamples(states), samples)) : plural(samples, "sample"));
   const { failed_share: failed, errors, other_samples: other, paused_seconds: paused } = quality;
   const kinds = Object.entries(errors).map(([kind, times]) => `${kind} ${count(times)}`).join(", ");
   return [
@@ -94,8 +94,8 @@ function left({ quality, states, truncated_samples: cut = 0 }: Watched): Remark[
   ];
 }
 
-/** Samples whatever their state: what is truncated or under (other) is counted among all of them. */
-export const allSamples = ({ idle, running, gil }: Side["states"]): number => idle + running + gil;
+/** Samples of all states. Truncated samples and those under (other) are counted among them. */
+export const totalSamples = ({ idle, running, gil }: Side["states"]): number => idle + running + gil;
 
-/** A share that reads as all only when it is. */
-export const share = (value: number): string => (value < 1 ? percent(Math.min(value, 0.999)) : "100 %");
+/** A share that reads 100 % only if it is exactly that. */
+export const formatShare = (value: number): string => (value < 1 ? percent(Math.min(value, 0.999)) : "100 %");

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 
-/** What went wrong, and what to do. */
-export function Said({ message, hint, mild, children }: { message: string; hint: string; mild?: boolean; children?: ComponentChildren }) {
+/** An error message with a hint. */
+export function ErrorCard({ message, hint, isWarning, children }: { message: string; hint: string; isWarning?: boolean; children?: ComponentChildren }) {
   return (
-    <div class={mild ? "card" : "card trouble"} role="alert">
+    <div class={isWarning ? "card" : "card trouble"} role="alert">
       <h2>{message}</h2>
       {hint !== "" && <p>{hint}</p>}
       {children}

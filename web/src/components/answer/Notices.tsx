@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
-import type { Basis } from "../../api/answers.ts";
+import type { AnswerBasis } from "../../api/answers.ts";
 import { plural, seconds as duration } from "../../lib/numbers.ts";
 
-export function BasisLine({ basis, sampled, children }: { basis: Basis; sampled?: number; children?: ComponentChildren }) {
+export function BasisLine({ basis, sampled, children }: { basis: AnswerBasis; sampled?: number; children?: ComponentChildren }) {
   return (
     <p class="basis">
       {plural(basis.samples, "sample")} · {plural(basis.pods, "pod")} · {plural(basis.windows, "window")}
@@ -12,11 +12,11 @@ export function BasisLine({ basis, sampled, children }: { basis: Basis; sampled?
   );
 }
 
-export function Notices({ said }: { said: readonly string[] }) {
-  if (said.length === 0) return null;
+export function Notices({ notices }: { notices: readonly string[] }) {
+  if (notices.length === 0) return null;
   return (
     <ul class="notices" aria-label="Before you read this">
-      {said.map((sentence) => <li key={sentence}>{sentence}</li>)}
+      {notices.map((sentence) => <li key={sentence}>{sentence}</li>)}
     </ul>
   );
 }

@@ -3,7 +3,7 @@ import { change } from "../../lib/location.ts";
 import { count } from "../../lib/numbers.ts";
 
 /** Says what the collector folded into (other) so that the picture stays drawable. */
-export function Pruned({ pruned }: { pruned: FlameAnswer["pruned"] }) {
+export function PrunedNotice({ pruned }: { pruned: FlameAnswer["pruned"] }) {
   if (pruned.nodes === 0) return null;
   return (
     <p class="notices single">

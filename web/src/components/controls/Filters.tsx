@@ -1,14 +1,14 @@
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { change, place } from "../../lib/location.ts";
-import { joined, parsedMatchers, written, type Matcher } from "../../lib/selectors.ts";
+import { joinMatchers, parseMatchers, formatMatcher, type Matcher } from "../../lib/selectors.ts";
 import type { Range } from "../../lib/times.ts";
-import { Segments } from "../ui/Controls.tsx";
+import { SegmentedControl } from "../ui/Controls.tsx";
 import { MatcherEditor } from "./MatcherEditor.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 
 export function TypePicker() {
   return (
-    <Segments<ProfileType> label="Profile type" value={place.value.type} choose={(type) => change({ type })} options={[
+    <SegmentedControl<ProfileType> label="Profile type" value={place.value.type} onSelect={(type) => change({ type })} options={[
       ["cpu", "CPU", "Time on a CPU"],
       ["wall", "Wall", "All time of all threads, waiting included"],
       ["gil", "GIL", "Time holding the global interpreter lock"],
@@ -16,57 +16,57 @@ export function TypePicker() {
   );
 }
 
-export const WORDS = { "=": "is", "!=": "is not", "=~": "matches", "!~": "does not match" } as const;
+export const OPERATOR_LABELS = { "=": "is", "!=": "is not", "=~": "matches", "!~": "does not match" } as const;
 
-const apply = (matchers: readonly Matcher[]) => change({ query: joined(...matchers.map(written)) });
+const apply = (matchers: readonly Matcher[]) => change({ query: joinMatchers(...matchers.map(formatMatcher)) });
 
 /** Filters by label as chips, each to be edited or removed; or all of them as text, which is also where those are that cannot be read. */
 export function Filters({ range }: { range: Range }) {
   const { query } = place.value;
-  const [open, edit] = useState<number | null>(null);
-  const [asText, write] = useState(false);
-  const matchers = parsedMatchers(query);
-  useEffect(() => edit(null), [query]);
-  if (asText || matchers === null) return <Text query={query} bad={matchers === null} done={() => write(false)} />;
-  const put = (at: number, matcher: Matcher | null) => {
-    edit(null);
+  const [open, setOpen] = useState<number | null>(null);
+  const [asText, setAsText] = useState(false);
+  const matchers = parseMatchers(query);
+  useEffect(() => setOpen(null), [query]);
+  if (asText || matchers === null) return <TextFilter query={query} isInvalid={matchers === null} onDone={() => setAsText(false)} />;
+  const replaceAt = (at: number, matcher: Matcher | null) => {
+    setOpen(null);
     apply([...matchers.slice(0, at), ...(matcher ? [matcher] : []), ...matchers.slice(at + 1)]);
   };
   return (
     <div class="filters" role="group" aria-label="Filters">
       {matchers.map((matcher, at) => (
-        <span class="chip" key={written(matcher)}>
-          <button type="button" title={`${written(matcher)}: edit`} aria-expanded={open === at} onClick={() => edit(open === at ? null : at)}>
-            <bdi>{matcher.name}</bdi> <span aria-hidden="true">{matcher.op}</span><span class="unseen">{WORDS[matcher.op]}</span> <bdi>{matcher.value.slice(0, 60) || "(empty)"}</bdi>
+        <span class="chip" key={formatMatcher(matcher)}>
+          <button type="button" title={`${formatMatcher(matcher)}: edit`} aria-expanded={open === at} onClick={() => setOpen(open === at ? null : at)}>
+            <bdi>{matcher.name}</bdi> <span aria-hidden="true">{matcher.op}</span><span class="unseen">{OPERATOR_LABELS[matcher.op]}</span> <bdi>{matcher.value.slice(0, 60) || "(empty)"}</bdi>
           </button>
-          <button type="button" class="square" aria-label={`Remove the filter ${written(matcher).slice(0, 80)}`} onClick={() => put(at, null)}>×</button>
+          <button type="button" class="square" aria-label={`Remove the filter ${formatMatcher(matcher).slice(0, 80)}`} onClick={() => replaceAt(at, null)}>×</button>
         </span>
       ))}
-      <button type="button" aria-expanded={open === matchers.length} onClick={() => edit(open === matchers.length ? null : matchers.length)}>+ filter</button>
-      <button type="button" title="Edit all filters as text" onClick={() => write(true)}>as text</button>
-      {open !== null && <MatcherEditor key={open} range={range} given={matchers[open] ?? null} words={WORDS} cancel={() => edit(null)} done={(matcher) => put(open, matcher)} />}
+      <button type="button" aria-expanded={open === matchers.length} onClick={() => setOpen(open === matchers.length ? null : matchers.length)}>+ filter</button>
+      <button type="button" title="Edit all filters as text" onClick={() => setAsText(true)}>as text</button>
+      {open !== null && <MatcherEditor key={open} range={range} matcher={matchers[open] ?? null} operatorLabels={OPERATOR_LABELS} onCancel={() => setOpen(null)} onDone={(matcher) => replaceAt(open, matcher)} />}
     </div>
   );
 }
 
-function Text({ query, bad, done }: { query: string; bad: boolean; done: () => void }) {
-  const [typed, type] = useState(query);
-  useLayoutEffect(() => type(query), [query]);
+function TextFilter({ query, isInvalid, onDone }: { query: string; isInvalid: boolean; onDone: () => void }) {
+  const [typed, setTyped] = useState(query);
+  useLayoutEffect(() => setTyped(query), [query]);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    change({ query: joined(typed) });
-    if (parsedMatchers(typed) !== null) done();
+    change({ query: joinMatchers(typed) });
+    if (parseMatchers(typed) !== null) onDone();
   };
   return (
     <form class="filters" onSubmit={submit}>
       <label>
         <span class="unseen">Filter by labels</span>
-        <input id="filter-text" class="matchers" value={typed} spellcheck={false} autocomplete="off" aria-invalid={bad && typed === query}
-          placeholder='filter, e.g. pod=~"web-.*", node!="n3"' onInput={(event) => type(event.currentTarget.value)} />
+        <input id="filter-text" class="matchers" value={typed} spellcheck={false} autocomplete="off" aria-invalid={isInvalid && typed === query}
+          placeholder='filter, e.g. pod=~"web-.*", node!="n3"' onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
       <button class="primary">Apply</button>
-      {query !== "" && <button type="button" onClick={() => { change({ query: "" }); done(); }}>Clear</button>}
-      {!bad && <button type="button" onClick={done}>as chips</button>}
+      {query !== "" && <button type="button" onClick={() => { change({ query: "" }); onDone(); }}>Clear</button>}
+      {!isInvalid && <button type="button" onClick={onDone}>as chips</button>}
     </form>
   );
 }

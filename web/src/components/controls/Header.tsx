@@ -3,11 +3,11 @@ import { change, place } from "../../lib/location.ts";
 import { theme } from "../../lib/theme.ts";
 import { START, onPage, type Page } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
-import { Help, openHelp } from "./HelpDialog.tsx";
+import { HelpDialog, openHelp } from "./HelpDialog.tsx";
 import { RangePicker } from "./RangePicker.tsx";
 
 /** The place, with the appearance a person chose kept and all else at its start. */
-const home = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, from: place.value.from, until: place.value.until });
+const homePlace = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, from: place.value.from, until: place.value.until });
 
 export function Header({ refresh }: { refresh: () => void }) {
   const here = place.value;
@@ -16,10 +16,10 @@ export function Header({ refresh }: { refresh: () => void }) {
   );
   return (
     <header class="top">
-      <Link to={home()} class="brand"><Mark /> Sidelight</Link>
+      <Link to={homePlace()} class="brand"><Logo /> Sidelight</Link>
       <nav aria-label="Pages">
-        <Link to={home()} current={here.page === "services"}>Services</Link>
-        <Link to={{ ...home(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>Captures</Link>
+        <Link to={homePlace()} current={here.page === "services"}>Services</Link>
+        <Link to={{ ...homePlace(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>Captures</Link>
         {here.service !== "" && (
           <>
             <span class="crumb" aria-hidden="true">/</span>
@@ -35,15 +35,15 @@ export function Header({ refresh }: { refresh: () => void }) {
         <RangePicker />
         <button type="button" onClick={refresh} title="Ask again">Refresh</button>
         <ThemeSwitch />
-        <Link to={{ ...home(), page: "settings" }} class="button square" current={here.page === "settings"} title="Settings and help"><span aria-hidden="true">⚙</span><span class="unseen">Settings and help</span></Link>
+        <Link to={{ ...homePlace(), page: "settings" }} class="button square" current={here.page === "settings"} title="Settings and help"><span aria-hidden="true">⚙</span><span class="unseen">Settings and help</span></Link>
         <button type="button" class="square" onClick={openHelp} aria-label="Keyboard and help" title="Keyboard and help (?)">?</button>
       </div>
-      <Help />
+      <HelpDialog />
     </header>
   );
 }
 
-const Mark = () => (
+const Logo = () => (
   <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
     <rect x="1" y="2" width="18" height="4" rx="1" class="mark-a" />
     <rect x="1" y="8" width="12" height="4" rx="1" class="mark-b" />
@@ -52,13 +52,13 @@ const Mark = () => (
 );
 
 function ThemeSwitch() {
-  const shown = theme.value;
-  const other = shown === "dark" ? "light" : "dark";
+  const current = theme.value;
+  const other = current === "dark" ? "light" : "dark";
   useEffect(() => {
-    document.documentElement.dataset.theme = shown;
-  }, [shown]);
+    document.documentElement.dataset.theme = current;
+  }, [current]);
   return (
     <button type="button" class="square" aria-label={`Use the ${other} theme`} title={`Use the ${other} theme`}
-      onClick={() => change({ theme: other }, "replace")}>{shown === "dark" ? "☀" : "☾"}</button>
+      onClick={() => change({ theme: other }, "replace")}>{current === "dark" ? "☀" : "☾"}</button>
   );
 }

@@ -1,25 +1,25 @@
 import { change, place } from "../../lib/location.ts";
 import { signal } from "../../lib/signals.ts";
 import { onPage } from "../../lib/url.ts";
-import { useWords } from "./useHelp.ts";
+import { useHelp } from "./useHelp.ts";
 import { Link } from "../ui/Controls.tsx";
-import { Show } from "../answer/AnswerView.tsx";
+import { AnswerView } from "../answer/AnswerView.tsx";
 
 const dialog = () => document.querySelector<HTMLDialogElement>("#help");
 
 /** Whether help was wanted on this visit. */
-const wanted = signal(false);
+const wasOpened = signal(false);
 
 export function openHelp(): void {
-  wanted.value = true;
+  wasOpened.value = true;
   dialog()?.showModal();
 }
 
 export function KeyTable() {
   return (
-    <Show asked={useWords()} what="the keys">
+    <AnswerView request={useHelp()} what="the keys">
       {({ keys, aside }) => <><dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl><p class="quiet">{aside.address}</p></>}
-    </Show>
+    </AnswerView>
   );
 }
 
@@ -32,11 +32,11 @@ export function KeySwitch() {
   );
 }
 
-export function Help() {
+export function HelpDialog() {
   return (
     <dialog id="help" aria-labelledby="help-title">
       <h2 id="help-title">Keyboard</h2>
-      {wanted.value && <KeyTable />}
+      {wasOpened.value && <KeyTable />}
       <KeySwitch />
       <p onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
         <Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>

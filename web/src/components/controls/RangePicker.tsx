@@ -1,18 +1,18 @@
 import { useEffect, useRef } from "preact/hooks";
 import { change, place } from "../../lib/location.ts";
-import { instant, PRESETS, rangeName, rfc3339, zone, type Range } from "../../lib/times.ts";
-import { rangeOf } from "../../lib/url.ts";
+import { parseTime, PRESETS, formatRange, rfc3339, formatUtcOffset, type Range } from "../../lib/times.ts";
+import { pageRange } from "../../lib/url.ts";
 
 /** `datetime-local` fields speak local time without a zone. */
 function field(text: string, now: number): string {
-  const at = instant(text, now) ?? now;
+  const at = parseTime(text, now) ?? now;
   const shifted = at - new Date(at * 1000).getTimezoneOffset() * 60;
   return rfc3339(Math.floor(shifted)).slice(0, 19);
 }
 
 export function RangePicker() {
   const menu = useRef<HTMLDetailsElement>(null);
-  const range = rangeOf(place.value);
+  const range = pageRange(place.value);
   const now = Date.now() / 1000;
   useEffect(() => {
     const close = (event: Event) => {
@@ -33,13 +33,13 @@ export function RangePicker() {
   };
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement);
-    const [from, until] = [String(given.get("from")), String(given.get("until"))].map((text) => Date.parse(text) / 1000);
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const [from, until] = [String(form.get("from")), String(form.get("until"))].map((text) => Date.parse(text) / 1000);
     if (from < until) choose({ from: rfc3339(from), until: rfc3339(until) });
   };
   return (
     <details class="menu" ref={menu} onKeyDown={escape}>
-      <summary aria-label={`Time range: ${rangeName(range)}`}>{rangeName(range)}</summary>
+      <summary aria-label={`Time range: ${formatRange(range)}`}>{formatRange(range)}</summary>
       <div class="sheet">
         <ul>
           {PRESETS.map((preset) => (
@@ -51,7 +51,7 @@ export function RangePicker() {
         <form onSubmit={submit}>
           <label>from <input type="datetime-local" name="from" step="1" required defaultValue={field(range.from, now)} /></label>
           <label>until <input type="datetime-local" name="until" step="1" required defaultValue={field(range.until, now)} /></label>
-          <p class="quiet">Times are this browser's: {zone(now)}.</p>
+          <p class="quiet">Times are this browser's: {formatUtcOffset(now)}.</p>
           <button class="primary">Show this range</button>
         </form>
       </div>

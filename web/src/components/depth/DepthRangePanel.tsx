@@ -1,86 +1,86 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../api/useAnswer.ts";
 import type { DepthSide, FlameAnswer } from "../../api/answers.ts";
-import { bandName, bandOf, type Band } from "../../lib/depthRange.ts";
+import { formatDepthRange, parseDepthRange, type DepthRange } from "../../lib/depthRange.ts";
 import { change, place } from "../../lib/location.ts";
 import { count, percent } from "../../lib/numbers.ts";
 import { onPage } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
-import { Lensed } from "../profile/ProfileView.tsx";
-import { Pruned } from "../answer/PrunedNotice.tsx";
-import { Show } from "../answer/AnswerView.tsx";
+import { ProfileView } from "../profile/ProfileView.tsx";
+import { PrunedNotice } from "../answer/PrunedNotice.tsx";
+import { AnswerView } from "../answer/AnswerView.tsx";
 
 /** The chosen depths in numbers, where they can be typed, and the flame graph of their samples. */
-export function DepthBand({ band, sides, names, deepest, pick, url }: {
-  band: Band | null; sides: readonly DepthSide[]; names: readonly string[]; deepest: number; pick: (band: Band | null) => void; url: string;
+export function DepthRangePanel({ range, sides, names, deepest, onSelect, url }: {
+  range: DepthRange | null; sides: readonly DepthSide[]; names: readonly string[]; deepest: number; onSelect: (next: DepthRange | null) => void; url: string;
 }) {
   return (
     <section class="card" aria-label="Chosen depths">
-      <Ends band={band} deepest={deepest} pick={pick} />
-      {band && (
+      <DepthRangeForm range={range} deepest={deepest} onSelect={onSelect} />
+      {range && (
         <>
           <p class="basis" role="status">
             {sides.map((side, at) => {
               const all = side.samples_at.reduce((sum, samples) => sum + samples, 0);
-              const inside = side.samples_at.reduce((sum, samples, i) => (side.depth[i] >= band.from && side.depth[i] <= band.until ? sum + samples : sum), 0);
+              const inside = side.samples_at.reduce((sum, samples, i) => (side.depth[i] >= range.from && side.depth[i] <= range.until ? sum + samples : sum), 0);
               return <span key={names[at]}>{at > 0 && " · "}<bdi>{names[at]}</bdi>: {count(inside)} samples, {percent(all > 0 ? inside / all : 0)}</span>;
-            })} {bandName(band)}
+            })} {formatDepthRange(range)}
           </p>
-          <Graph url={url} names={names} />
+          <DepthFlameGraph url={url} names={names} />
         </>
       )}
     </section>
   );
 }
 
-function Ends({ band, deepest, pick }: { band: Band | null; deepest: number; pick: (band: Band | null) => void }) {
-  const [from, typeFrom] = useState("");
-  const [until, typeUntil] = useState("");
-  useLayoutEffect(() => { typeFrom(band ? String(band.from) : ""); typeUntil(band ? String(band.until) : ""); }, [band?.from, band?.until]);
+function DepthRangeForm({ range, deepest, onSelect }: { range: DepthRange | null; deepest: number; onSelect: (next: DepthRange | null) => void }) {
+  const [from, setFrom] = useState("");
+  const [until, setUntil] = useState("");
+  useLayoutEffect(() => { setFrom(range ? String(range.from) : ""); setUntil(range ? String(range.until) : ""); }, [range?.from, range?.until]);
   const field = (text: string, type: (text: string) => void) => (
-    <input type="number" min={1} max={Math.max(deepest, band?.until ?? 1)} step={1} size={6} value={text} onInput={(event) => type(event.currentTarget.value)} />
+    <input type="number" min={1} max={Math.max(deepest, range?.until ?? 1)} step={1} size={6} value={text} onInput={(event) => type(event.currentTarget.value)} />
   );
   return (
-    <form class="row ends" onSubmit={(event) => { event.preventDefault(); pick(bandOf({ depth_from: from, depth_until: until }, deepest)); }}>
-      <label>Depth from {field(from, typeFrom)}</label>
-      <label>until {field(until, typeUntil)}</label>
+    <form class="row ends" onSubmit={(event) => { event.preventDefault(); onSelect(parseDepthRange({ depth_from: from, depth_until: until }, deepest)); }}>
+      <label>Depth from {field(from, setFrom)}</label>
+      <label>until {field(until, setUntil)}</label>
       <button>Show these samples</button>
-      {band ? <button type="button" onClick={() => pick(null)}>All depths</button>
+      {range ? <button type="button" onClick={() => onSelect(null)}>All depths</button>
         : <span class="quiet">Drag across a chart, or name depths here, to see the flame graph of only those samples.</span>}
     </form>
   );
 }
 
-function Graph({ url, names }: { url: string; names: readonly string[] }) {
-  const asked = useAnswer<FlameAnswer>(url);
+function DepthFlameGraph({ url, names }: { url: string; names: readonly string[] }) {
+  const request = useAnswer<FlameAnswer>(url);
   const here = place.value;
-  const two = names.length === 2;
+  const isComparison = names.length === 2;
   return (
-    <Show asked={asked} what="the flame graph of these depths">
+    <AnswerView request={request} what="the flame graph of these depths">
       {(answer) => (
         <>
           <p class="row">
-            <Link class="button" to={onPage(here, two ? "compare" : "service", { depth_from: here.depth_from, depth_until: here.depth_until, focus: here.focus })}>
-              {two ? "Compare these samples" : "Open in the profile"}
+            <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { depth_from: here.depth_from, depth_until: here.depth_until, focus: here.focus })}>
+              {isComparison ? "Compare these samples" : "Open in the profile"}
             </Link>
           </p>
-          <Pruned pruned={answer.pruned} />
-          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <Lensed answer={answer} names={two ? names : [""]} />}
+          <PrunedNotice pruned={answer.pruned} />
+          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <ProfileView answer={answer} names={isComparison ? names : [""]} />}
         </>
       )}
-    </Show>
+    </AnswerView>
   );
 }
 
 /** Says on other pages that only some depths are shown, and how to see all again. */
-export function BandChip() {
-  const band = bandOf(place.value, 0);
-  if (!band) return null;
+export function DepthRangeNotice() {
+  const range = parseDepthRange(place.value, 0);
+  if (!range) return null;
   const { depth_from, depth_until } = place.value;
-  const words = depth_until === "" ? `at least ${depth_from} frames deep` : depth_from === "" ? `at most ${depth_until} frames deep` : bandName(band);
+  const description = depth_until === "" ? `at least ${depth_from} frames deep` : depth_from === "" ? `at most ${depth_until} frames deep` : formatDepthRange(range);
   return (
     <p class="notices single">
-      Only samples whose stacks are {words}. <button type="button" onClick={() => change({ depth_from: "", depth_until: "" })}>All depths</button>
+      Only samples whose stacks are {description}. <button type="button" onClick={() => change({ depth_from: "", depth_until: "" })}>All depths</button>
     </p>
   );
 }

@@ -1,9 +1,9 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
-import { focusName } from "../../flamegraph/tree/focus.ts";
+import { pathKeyName } from "../../flamegraph/tree/focus.ts";
 import { change, place } from "../../lib/location.ts";
-import { Segments } from "../ui/Controls.tsx";
+import { SegmentedControl } from "../ui/Controls.tsx";
 import type { Scope } from "../../lib/viewOptions.ts";
 
 interface TopAnswer {
@@ -11,29 +11,29 @@ interface TopAnswer {
 }
 
 /** Which samples the page is about: all, those below the focused frame, or those with a function on their stack. */
-export function DepthScope({ asked }: { asked: Record<string, string> }) {
+export function DepthScope({ parameters }: { parameters: Record<string, string> }) {
   const { scope, focus, fn, invert } = place.value;
   return (
     <div class="viewbar">
-      <Segments<Scope> label="Samples" value={scope} choose={(next) => change({ scope: next })}
+      <SegmentedControl<Scope> label="Samples" value={scope} onSelect={(next) => change({ scope: next })}
         options={[["", "All samples"], ["focus", "Under focus"], ["function", "With a function"]]} />
       {scope === "focus" && (focus === "" || invert
         ? <span class="quiet" role="status">{invert ? "An inverted graph has no path from the root:" : "No frame is focused:"} zoom into one in a flame graph, here (choose depths below) or on the profile, and come back by its Depth link. All samples are shown.</span>
-        : <span>Below <bdi><code>{focusName(focus)}</code></bdi> <button type="button" onClick={() => change({ focus: "", scope: "" })}>All samples</button></span>)}
-      {scope === "function" && <Pick key={fn} fn={fn} asked={asked} />}
+        : <span>Below <bdi><code>{pathKeyName(focus)}</code></bdi> <button type="button" onClick={() => change({ focus: "", scope: "" })}>All samples</button></span>)}
+      {scope === "function" && <FunctionForm key={fn} fn={fn} parameters={parameters} />}
     </div>
   );
 }
 
-function Pick({ fn, asked }: { fn: string; asked: Record<string, string> }) {
-  const [typed, type] = useState(fn);
-  useLayoutEffect(() => type(fn), [fn]);
-  const { answer } = useAnswer<TopAnswer>(apiUrl("top", { ...asked, by: "total", limit: "300" }));
+function FunctionForm({ fn, parameters }: { fn: string; parameters: Record<string, string> }) {
+  const [typed, setTyped] = useState(fn);
+  useLayoutEffect(() => setTyped(fn), [fn]);
+  const { answer } = useAnswer<TopAnswer>(apiUrl("top", { ...parameters, by: "total", limit: "300" }));
   return (
     <form class="row" onSubmit={(event) => { event.preventDefault(); change({ fn: typed.trim() }); }}>
       <label><span class="unseen">Function</span>
         <input class="matchers" list="functions" value={typed} spellcheck={false} autocomplete="off" placeholder="function (file), or a name"
-          onInput={(event) => type(event.currentTarget.value)} />
+          onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
       <datalist id="functions">
         {answer?.rows.function.map((name, at) => <option key={at} value={answer.rows.file[at] ? `${name} (${answer.rows.file[at]})` : name} />)}

@@ -1,36 +1,36 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Camera } from "../../flamegraph/render/camera.ts";
-import { FlameView, type Answers, type DrawnBox, type Picture } from "../../flamegraph/render/flameGraphView.ts";
+import { FlameGraphView, type Answers, type DrawnBox, type Picture } from "../../flamegraph/render/flameGraphView.ts";
 import { theme } from "../../lib/theme.ts";
 
 /** The host element of a graph; `boxes()` gives its draw list to tests. */
-export interface FlameHost extends HTMLDivElement {
+export interface FlameGraphHost extends HTMLDivElement {
   boxes?: () => DrawnBox[];
 }
 
 /**
  * One flame graph. `selected` and `hovered` are node numbers, `top` the scrolled pixels, shared by graphs of one tree,
- * as the `camera` is; `made` is told the view, for pictures of it.
+ * as the `camera` is; `onCreated` receives the view, to make picture files of it.
  */
-export function Graph({ picture, selected, hovered, top, camera, made, ...given }: Answers & {
-  picture: Picture; selected: number; hovered: number; top: number; camera?: Camera; made?: (view: FlameView) => void;
+export function FlameGraph({ picture, selected, hovered, top, camera, onCreated, ...handlers }: Answers & {
+  picture: Picture; selected: number; hovered: number; top: number; camera?: Camera; onCreated?: (view: FlameGraphView) => void;
 }) {
-  const host = useRef<FlameHost>(null);
-  const view = useRef<FlameView | null>(null);
-  const answers = useRef<Answers>(given);
-  answers.current = given;
+  const host = useRef<FlameGraphHost>(null);
+  const view = useRef<FlameGraphView | null>(null);
+  const events = useRef<Answers>(handlers);
+  events.current = handlers;
   useLayoutEffect(() => {
-    const shown = new FlameView(host.current as FlameHost, {
-      zoom: (node) => answers.current.zoom(node),
-      select: (node) => answers.current.select(node),
-      hover: (node) => answers.current.hover(node),
-      scroll: (to) => answers.current.scroll(to),
-      tap: (node) => (answers.current.tap ?? answers.current.zoom)(node),
-      ...(given.menu && { menu: (node: number, x: number, y: number) => answers.current.menu?.(node, x, y) }),
+    const shown = new FlameGraphView(host.current as FlameGraphHost, {
+      zoom: (node) => events.current.zoom(node),
+      select: (node) => events.current.select(node),
+      hover: (node) => events.current.hover(node),
+      scroll: (to) => events.current.scroll(to),
+      tap: (node) => (events.current.tap ?? events.current.zoom)(node),
+      ...(handlers.menu && { menu: (node: number, x: number, y: number) => events.current.menu?.(node, x, y) }),
     }, camera);
     view.current = shown;
-    made?.(shown);
-    (host.current as FlameHost).boxes = () => shown.boxes();
+    onCreated?.(shown);
+    (host.current as FlameGraphHost).boxes = () => shown.boxes();
     return () => shown.destroy();
   }, []);
   const shown = theme.value;

@@ -1,68 +1,68 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Camera } from "../../flamegraph/render/camera.ts";
-import { findFocus, focusName, focusWord } from "../../flamegraph/tree/focus.ts";
-import { functionOf, linesOf, offers, sandwichOf } from "../../viewmodels/frameActions.ts";
+import { findPathKey, pathKeyName, pathKey } from "../../flamegraph/tree/focus.ts";
+import { functionText, linesPlace, frameActions, sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
-import { describe, sentence } from "../../flamegraph/analysis/frameDescription.ts";
-import { countBefore, markChanges, type Reading } from "../../flamegraph/analysis/treeMetrics.ts";
+import { describeFrame, descriptionSentence } from "../../flamegraph/analysis/frameDescription.ts";
+import { countBefore, markChanges, type TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { matchedShare, nextHit, search, searchable } from "../../flamegraph/analysis/search.ts";
 import { pathTo } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
 import { percent, plural } from "../../lib/numbers.ts";
-import type { FlameView } from "../../flamegraph/render/flameGraphView.ts";
-import { Chosen, docked } from "./FrameDetails.tsx";
-import { Colouring, entriesOf, NoStates } from "./ColourPicker.tsx";
+import type { FlameGraphView } from "../../flamegraph/render/flameGraphView.ts";
+import { FrameDetails, isDocked } from "./FrameDetails.tsx";
+import { ColourPicker, legendEntries, MissingStatesNotice } from "./ColourPicker.tsx";
 import { copy, CopyButton } from "../ui/CopyButton.tsx";
 import { Toggle } from "../ui/Controls.tsx";
-import { Graph } from "./FlameGraph.tsx";
+import { FlameGraph } from "./FlameGraph.tsx";
 import { useKeys } from "../ui/useKeys.ts";
-import { ChangeLegend, CHANGES, ColourLegend } from "./Legends.tsx";
-import { Menu } from "../ui/ContextMenu.tsx";
-import { paint } from "./makePicture.ts";
-import { captionOf, PictureFiles, type PictureSide } from "./PictureButtons.tsx";
+import { ChangeLegend, CHANGE_LEGEND, ColourLegend } from "./Legends.tsx";
+import { ContextMenu } from "../ui/ContextMenu.tsx";
+import { makePicture } from "./makePicture.ts";
+import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons.tsx";
 import { SearchBox } from "../ui/SearchBox.tsx";
 
 /** Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. */
-export function FlamePanel({ reading, names, sides = [] }: { reading: Reading; names: readonly string[]; sides?: readonly PictureSide[] }) {
-  const { focus: word, q, norm, view, sig, colour } = place.value;
-  const { tree, shape } = reading;
-  const found = useMemo(() => search(tree, q), [tree, q]);
-  const wanted = useMemo(() => findFocus(tree, word), [tree, word]);
-  const focus = Math.max(wanted, 0);
-  const changes = useMemo(() => (names.length === 2 ? markChanges(reading) : null), [reading]);
+export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetrics; names: readonly string[]; sides?: readonly PictureSide[] }) {
+  const { focus: focusKey, q, norm, view, sig, colour } = place.value;
+  const { tree, shape } = metrics;
+  const result = useMemo(() => search(tree, q), [tree, q]);
+  const focusNode = useMemo(() => findPathKey(tree, focusKey), [tree, focusKey]);
+  const focus = Math.max(focusNode, 0);
+  const changes = useMemo(() => (names.length === 2 ? markChanges(metrics) : null), [metrics]);
   const [selected, setSelected] = useState(focus);
   const [hovered, setHovered] = useState(-1);
   const [top, setTop] = useState(0);
   const camera = useMemo(() => new Camera(), []);
-  const [moved, setMoved] = useState(false);
-  const [menu, openMenu] = useState<{ node: number; x: number; y: number } | null>(null);
-  const shown = useRef<FlameView[]>([]);
-  useEffect(() => camera.listen(() => setMoved(camera.moved)), []);
+  const [isMoved, setIsMoved] = useState(false);
+  const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
+  const views = useRef<FlameGraphView[]>([]);
+  useEffect(() => camera.listen(() => setIsMoved(camera.moved)), []);
   useLayoutEffect(() => {
     setSelected(focus);
     camera.reset();
-    openMenu(null);
+    setMenu(null);
   }, [tree, focus]);
-  const chosen = selected < tree.level.length ? selected : focus;
+  const current = selected < tree.level.length ? selected : focus;
 
   const kinds = names.length === 1 ? (["single"] as const) : view === "sides" ? (["a", "b"] as const) : (["difference"] as const);
   const pictures = useMemo(() => {
-    const marksBefore = countBefore(found?.hit ?? null, kinds[0] === "difference" ? changes : null);
-    return kinds.map((kind) => paint(kind, reading, names, norm, sig, { focus, hit: found?.hit ?? null, marksBefore }, colour));
-  }, [reading, found, focus, changes, norm, sig, colour, kinds[0]]);
+    const marksBefore = countBefore(result?.hit ?? null, kinds[0] === "difference" ? changes : null);
+    return kinds.map((kind) => makePicture(kind, metrics, names, norm, sig, { focus, hit: result?.hit ?? null, marksBefore }, colour));
+  }, [metrics, result, focus, changes, norm, sig, colour, kinds[0]]);
 
   const zoom = (node: number) => {
     camera.reset();
-    change({ focus: focusWord(tree, node) });
+    change({ focus: pathKey(tree, node) });
   };
-  const path = () => pathTo(shape, chosen).slice(1).map((node) => tree.names[tree.name[node]]);
+  const path = () => pathTo(shape, current).slice(1).map((node) => tree.names[tree.name[node]]);
   const stack = () => path().join("\n");
   const dock = () => {
-    if (hovered >= 0 && hovered !== chosen) setSelected(hovered);
-    docked.value = (hovered >= 0 && hovered !== chosen) || !docked.value;
+    if (hovered >= 0 && hovered !== current) setSelected(hovered);
+    isDocked.value = (hovered >= 0 && hovered !== current) || !isDocked.value;
   };
   const step = (by: 1 | -1) => {
-    const next = found ? nextHit(found, shape, focus, chosen, by) : -1;
+    const next = result ? nextHit(result, shape, focus, current, by) : -1;
     if (next >= 0) setSelected(next);
   };
   useKeys({
@@ -72,95 +72,95 @@ export function FlamePanel({ reading, names, sides = [] }: { reading: Reading; n
     i: () => change({ invert: !place.peek().invert, focus: "" }),
     r: () => change({ collapse: !place.peek().collapse }),
     c: () => void copy(stack(), "Stack"),
-    s: () => { if (chosen > 0) change(sandwichOf(functionOf(tree, tree.name[chosen]))); },
-    l: () => { if (chosen > 0 && !tree.by) change(linesOf(functionOf(tree, tree.name[chosen]))); },
+    s: () => { if (current > 0) change(sandwichPlace(functionText(tree, tree.name[current]))); },
+    l: () => { if (current > 0 && !tree.by) change(linesPlace(functionText(tree, tree.name[current]))); },
     d: dock,
     Escape: () => zoom(0),
     "0": () => zoom(0),
   });
 
-  const matched = useMemo(() => found && {
-    frames: found.before[shape.end[focus]] - found.before[focus],
-    share: matchedShare(found, shape, reading.total, focus),
-  }, [found, reading, focus]);
+  const matches = useMemo(() => result && {
+    frames: result.hitsBefore[shape.end[focus]] - result.hitsBefore[focus],
+    share: matchedShare(result, shape, metrics.total, focus),
+  }, [result, metrics, focus]);
   const side = kinds[0] === "difference" ? null : 0;
-  const legend = useMemo(() => (side === null ? [] : entriesOf(reading, colour, side, focus)), [reading, focus, colour, side]);
-  const about = describe(reading, norm, chosen);
+  const legend = useMemo(() => (side === null ? [] : legendEntries(metrics, colour, side, focus)), [metrics, focus, colour, side]);
+  const description = describeFrame(metrics, norm, current);
   const actions = () => {
-    const { function: name, file, line } = frameParts(about.title);
+    const { function: name, file, line } = frameParts(description.title);
     return [[
-      ...(chosen === focus && !moved ? [] : [{ label: "Zoom in", key: "Enter", act: () => zoom(chosen) }]),
-      ...(word === "" && !moved ? [] : [{ label: "Whole graph", key: "Esc", act: () => zoom(0) }]),
-      ...(chosen === 0 ? [] : [{ label: "Find everywhere", act: () => change({ q: searchable(about.title) }) }]),
-      { label: docked.value ? "Undock details" : "Dock details", key: "d", act: () => (docked.value = !docked.value) },
-    ], offers(tree, chosen, place.value).map(({ label, key, to }) => ({ label, key, act: () => change(to) })), [
+      ...(current === focus && !isMoved ? [] : [{ label: "Zoom in", key: "Enter", act: () => zoom(current) }]),
+      ...(focusKey === "" && !isMoved ? [] : [{ label: "Whole graph", key: "Esc", act: () => zoom(0) }]),
+      ...(current === 0 ? [] : [{ label: "Find everywhere", act: () => change({ q: searchable(description.title) }) }]),
+      { label: isDocked.value ? "Undock details" : "Dock details", key: "d", act: () => (isDocked.value = !isDocked.value) },
+    ], frameActions(tree, current, place.value).map(({ label, key, changes: to }) => ({ label, key, act: () => change(to) })), [
       { label: "Copy function", act: () => void copy(name, "Function") },
       { label: "Copy stack", key: "c", act: () => void copy(stack(), "Stack") },
       ...(file === "" ? [] : [{ label: line === "" ? "Copy file" : "Copy file and line", act: () => void copy(line === "" ? file : `${file}:${line}`, "File") }]),
     ]];
   };
-  const said = (at: number) => captionOf(reading, names, focus, at, matched);
+  const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
   return (
     <section class="panel" aria-label="Flame graph">
-      <Tools matched={matched} step={step} zoomed={word !== "" || moved} whole={() => zoom(0)} coloured={side !== null} />
-      {side !== null && <NoStates reading={reading} />}
-      {wanted < 0 && (
+      <Toolbar matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
+      {side !== null && <MissingStatesNotice metrics={metrics} />}
+      {focusNode < 0 && (
         <p class="missing" role="status">
-          The frame this address is zoomed into, <bdi><code>{focusName(word)}</code></bdi>, is not in this profile at that place.
+          The frame this address is zoomed into, <bdi><code>{pathKeyName(focusKey)}</code></bdi>, is not in this profile at that place.
           You see the whole graph. <button type="button" onClick={() => change({ focus: "" }, "replace")}>Forget the zoom</button>
         </p>
       )}
-      <div class={docked.value ? "beside" : ""}>
+      <div class={isDocked.value ? "beside" : ""}>
       <div class={kinds.length === 2 ? "pair" : ""}>
         {pictures.map((picture, at) => (
           <div key={kinds[at]} class="graph">
             {kinds.length === 2 && <h2><span class={`side side-${at === 0 ? "a" : "b"}`}>{at === 0 ? "A" : "B"}</span> <bdi>{names[at].slice(2)}</bdi></h2>}
-            <Graph picture={picture} selected={chosen} hovered={hovered} zoom={zoom} select={setSelected} hover={setHovered} scroll={setTop} top={top}
-              camera={camera} made={(view) => { shown.current[at] = view; }} tap={() => (docked.value = true)} menu={(node, x, y) => openMenu({ node, x, y })} />
+            <FlameGraph picture={picture} selected={current} hovered={hovered} zoom={zoom} select={setSelected} hover={setHovered} scroll={setTop} top={top}
+              camera={camera} onCreated={(view) => { views.current[at] = view; }} tap={() => (isDocked.value = true)} menu={(node, x, y) => setMenu({ node, x, y })} />
           </div>
         ))}
       </div>
-      <Chosen about={about} callers={() => path().slice(0, -1)}>
-        <button type="button" onClick={() => zoom(chosen)} disabled={chosen === focus && !moved} title="Enter">Zoom in</button>
+      <FrameDetails description={description} callers={() => path().slice(0, -1)}>
+        <button type="button" onClick={() => zoom(current)} disabled={current === focus && !isMoved} title="Enter">Zoom in</button>
         <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
-        <button type="button" onClick={() => change(sandwichOf(functionOf(tree, tree.name[chosen])))} disabled={chosen === 0} title="s">Sandwich</button>
-        {!tree.by && <button type="button" onClick={() => change(linesOf(functionOf(tree, tree.name[chosen])))} disabled={chosen === 0} title="l">Lines</button>}
-        <button type="button" onClick={() => change({ q: searchable(about.title) })} disabled={chosen === 0}>Find everywhere</button>
-      </Chosen>
+        <button type="button" onClick={() => change(sandwichPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="s">Sandwich</button>
+        {!tree.by && <button type="button" onClick={() => change(linesPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="l">Lines</button>}
+        <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>Find everywhere</button>
+      </FrameDetails>
       </div>
-      {menu && <Menu label={`Actions for ${about.title.slice(0, 80)}`} x={menu.x} y={menu.y} groups={actions()} close={() => openMenu(null)} />}
-      <p class="unseen" role="status" aria-live="polite">{sentence(about)}</p>
+      {menu && <ContextMenu label={`Actions for ${description.title.slice(0, 80)}`} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
+      <p class="unseen" role="status" aria-live="polite">{descriptionSentence(description)}</p>
       <div class="under">
-        {side === null ? <ChangeLegend /> : <ColourLegend entries={legend} label={LEGENDS[colour === "state" && !reading.states ? "package" : colour]} />}
-        <PictureFiles views={() => kinds.flatMap((_, at) => shown.current[at]?.inView() ?? [])} said={said} sides={sides}
-          legend={() => (side === null ? CHANGES : legend.map(({ name, said: number, colour: fill }) => ({ name: `${name} ${number}`.trim(), colour: fill })))} />
+        {side === null ? <ChangeLegend /> : <ColourLegend entries={legend} label={LEGEND_LABELS[colour === "state" && !metrics.states ? "package" : colour]} />}
+        <PictureButtons views={() => kinds.flatMap((_, at) => views.current[at]?.visible() ?? [])} captionFor={captionFor} sides={sides}
+          legend={() => (side === null ? CHANGE_LEGEND : legend.map(({ name, value: number, colour: fill }) => ({ name: `${name} ${number}`.trim(), colour: fill })))} />
       </div>
       {place.value.invert && <p class="quiet">Inverted: callers below each function; groups under 0.025 % of the whole are not opened further.</p>}
     </section>
   );
 }
 
-const LEGENDS = { package: "Packages by own time", state: "States", self: "Own time" } as const;
+const LEGEND_LABELS = { package: "Packages by own time", state: "States", self: "Own time" } as const;
 
-function Tools({ matched, step, zoomed, whole, coloured }: {
-  matched: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; whole: () => void; coloured: boolean;
+function Toolbar({ matches, step, zoomed, showAll, hasColours }: {
+  matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
 }) {
   const { invert, collapse } = place.value;
   return (
     <div class="tools">
       <SearchBox />
-      {matched && (
+      {matches && (
         <span class="matched" role="status">
-          {matched.frames === 0 ? "no match" : `${plural(matched.frames, "frame")} · ${percent(matched.share)}`}
-          <button type="button" class="square" disabled={matched.frames === 0} aria-label="Previous match" title="N" onClick={() => step(-1)}>‹</button>
-          <button type="button" class="square" disabled={matched.frames === 0} aria-label="Next match" title="n" onClick={() => step(1)}>›</button>
+          {matches.frames === 0 ? "no match" : `${plural(matches.frames, "frame")} · ${percent(matches.share)}`}
+          <button type="button" class="square" disabled={matches.frames === 0} aria-label="Previous match" title="N" onClick={() => step(-1)}>‹</button>
+          <button type="button" class="square" disabled={matches.frames === 0} aria-label="Next match" title="n" onClick={() => step(1)}>›</button>
         </span>
       )}
       <span class="gap" />
-      {coloured && <Colouring />}
-      <Toggle on={invert} title="i" flip={() => change({ invert: !invert, focus: "" })}>Inverted</Toggle>
-      <Toggle on={collapse} title="r: a function directly below itself is drawn once" flip={() => change({ collapse: !collapse })}>Collapse recursion</Toggle>
-      <button type="button" disabled={!zoomed} title="Esc" onClick={whole}>Whole graph</button>
+      {hasColours && <ColourPicker />}
+      <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>Inverted</Toggle>
+      <Toggle isOn={collapse} title="r: a function directly below itself is drawn once" onToggle={() => change({ collapse: !collapse })}>Collapse recursion</Toggle>
+      <button type="button" disabled={!zoomed} title="Esc" onClick={showAll}>Whole graph</button>
     </div>
   );
 }

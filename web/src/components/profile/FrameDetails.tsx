@@ -1,30 +1,30 @@
 import type { ComponentChildren } from "preact";
 import { signal } from "../../lib/signals.ts";
-import { Facts } from "../ui/Controls.tsx";
+import { DefinitionList } from "../ui/Controls.tsx";
 import type { Description } from "../../flamegraph/analysis/frameDescription.ts";
 
 /** Whether the numbers of the selected frame stand beside the graph, to be read and copied; kept from page to page. */
-export const docked = signal(false);
+export const isDocked = signal(false);
 
 /** The selected frame in numbers: a line under the graph, or docked a panel with all of its name and its callers. */
-export function Chosen({ about, callers, children }: { about: Description; callers: () => readonly string[]; children: ComponentChildren }) {
-  const open = docked.value;
-  const above = open ? callers() : [];
+export function FrameDetails({ description, callers, children }: { description: Description; callers: () => readonly string[]; children: ComponentChildren }) {
+  const showsCallers = isDocked.value;
+  const callerNames = showsCallers ? callers() : [];
   return (
-    <div class={open ? "chosen docked" : "chosen"}>
+    <div class={showsCallers ? "chosen docked" : "chosen"}>
       <div>
-        <strong><bdi>{about.title}</bdi></strong>
-        <Facts of={about.rows} />
-        {above.length > 0 && (
+        <strong><bdi>{description.title}</bdi></strong>
+        <DefinitionList entries={description.rows} />
+        {callerNames.length > 0 && (
           <details>
-            <summary>Called through {above.length} {above.length === 1 ? "frame" : "frames"}</summary>
-            <ol>{above.slice(-200).map((name, at) => <li key={at}><bdi>{name}</bdi></li>)}</ol>
+            <summary>Called through {callerNames.length} {callerNames.length === 1 ? "frame" : "frames"}</summary>
+            <ol>{callerNames.slice(-200).map((name, at) => <li key={at}><bdi>{name}</bdi></li>)}</ol>
           </details>
         )}
       </div>
       <div class="acts">
         {children}
-        <button type="button" class="toggle" aria-pressed={open} title="d" onClick={() => (docked.value = !open)}>{open ? "Undock" : "Dock"}</button>
+        <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>{showsCallers ? "Undock" : "Dock"}</button>
       </div>
     </div>
   );

@@ -1,15 +1,15 @@
 import type { LegendEntry } from "../../flamegraph/render/colourSchemes.ts";
 
-const TITLES = { "application": "Application", "third party": "Third party", "standard library": "Standard library", "no file": "", "": "" } as const;
+const GROUP_LABELS = { "application": "Application", "third party": "Third party", "standard library": "Standard library", "no file": "", "": "" } as const;
 
 /** What the colours stand for; packages come in groups, by whose code they are. */
 export function ColourLegend({ entries, label }: { entries: readonly LegendEntry[]; label: string }) {
   return (
     <ul class="legend" aria-label={label}>
-      {entries.map(({ name, colour, said, group }, at) => (
+      {entries.map(({ name, colour, value, group }, at) => (
         <li key={name + at}>
-          {group !== entries[at - 1]?.group && TITLES[group] !== "" && <span class="group" title={GROUP_TITLES[group]}>{TITLES[group]}</span>}{" "}
-          <span class="swatch" style={{ background: colour }} aria-hidden="true" />{name !== "" && <><bdi>{name}</bdi> </>}<span class="quiet">{said}</span>
+          {group !== entries[at - 1]?.group && GROUP_LABELS[group] !== "" && <span class="group" title={GROUP_TITLES[group]}>{GROUP_LABELS[group]}</span>}{" "}
+          <span class="swatch" style={{ background: colour }} aria-hidden="true" />{name !== "" && <><bdi>{name}</bdi> </>}<span class="quiet">{value}</span>
         </li>
       ))}
     </ul>
@@ -23,7 +23,7 @@ const GROUP_TITLES: Record<LegendEntry["group"], string> = {
   "no file": "", "": "",
 };
 
-export const CHANGES = [
+export const CHANGE_LEGEND = [
   { name: "▼ half or less in B", colour: "#1f74c4" },
   { name: "within noise", colour: "#c9ccd3" },
   { name: "▲ twice or more in B", colour: "#e06b00" },

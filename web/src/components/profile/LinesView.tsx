@@ -3,32 +3,32 @@ import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
 import type { LinesAnswer, LinesSide } from "../../api/answers.ts";
 import { changeOf, divisors } from "../../flamegraph/tree/compare.ts";
-import { functionMeant, sandwichOf } from "../../viewmodels/frameActions.ts";
+import { resolveFunction, sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
-import { wordText } from "../../flamegraph/tree/focus.ts";
+import { nameKeyText } from "../../flamegraph/tree/focus.ts";
 import type { Tree } from "../../flamegraph/tree/tree.ts";
-import { changeWords } from "../../flamegraph/analysis/frameDescription.ts";
+import { describeChange } from "../../flamegraph/analysis/frameDescription.ts";
 import { change, place } from "../../lib/location.ts";
 import { count, microseconds, percent, plural } from "../../lib/numbers.ts";
 import { selectorOf } from "../../lib/selectors.ts";
-import { Link, Spent } from "../ui/Controls.tsx";
+import { Link, TimeCells } from "../ui/Controls.tsx";
 import { CopyButton } from "../ui/CopyButton.tsx";
 import { useKeys } from "../ui/useKeys.ts";
-import { rangeOf } from "../../lib/url.ts";
-import { Show } from "../answer/AnswerView.tsx";
-import { comparison, pickedBy } from "../../lib/queryParameters.ts";
+import { pageRange } from "../../lib/url.ts";
+import { AnswerView } from "../answer/AnswerView.tsx";
+import { comparisonParameters, sampleFilterParameters } from "../../lib/queryParameters.ts";
 
 /** Where inside one function time is spent, line by line. */
 export function LinesView({ tree, names }: { tree: Tree; names: readonly string[] }) {
   const here = place.value;
-  const whose = useMemo(() => functionMeant(tree.names, here.fn), [tree, here.fn]);
-  const range = rangeOf(here);
-  const { function: name, file } = frameParts(whose);
-  const scope = names.length === 2 ? comparison(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
-  const about = here.fn !== "" && (here.by === "function" || here.by === "line");
-  const asked = useAnswer<LinesAnswer>(about ? apiUrl("lines", { ...scope, ...pickedBy({ ...here, scope: "" }), function: name, file }) : null);
-  useKeys({ s: () => { if (about) change(sandwichOf(whose)); } });
-  if (!about) {
+  const functionName = useMemo(() => resolveFunction(tree.names, here.fn), [tree, here.fn]);
+  const range = pageRange(here);
+  const { function: name, file } = frameParts(functionName);
+  const scope = names.length === 2 ? comparisonParameters(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
+  const hasFunction = here.fn !== "" && (here.by === "function" || here.by === "line");
+  const request = useAnswer<LinesAnswer>(hasFunction ? apiUrl("lines", { ...scope, ...sampleFilterParameters({ ...here, scope: "" }), function: name, file }) : null);
+  useKeys({ s: () => { if (hasFunction) change(sandwichPlace(functionName)); } });
+  if (!hasFunction) {
     return (
       <div class="card zero">
         <h2>Lines are of one function</h2>
@@ -40,11 +40,11 @@ export function LinesView({ tree, names }: { tree: Tree; names: readonly string[
   return (
     <section class="panel lines" aria-label="Lines of one function">
       <div class="tools">
-        <h2><bdi>{whose.slice(0, 300)}</bdi></h2>
-        <Link to={{ ...here, ...sandwichOf(whose) }} class="button" title="s">Callers and callees</Link>
+        <h2><bdi>{functionName.slice(0, 300)}</bdi></h2>
+        <Link to={{ ...here, ...sandwichPlace(functionName) }} class="button" title="s">Callers and callees</Link>
         <button type="button" onClick={() => change({ view: "table", fn: "" })}>Other function</button>
       </div>
-      <Show asked={asked} what="the lines">{(answer) => <LineTable answer={answer} names={names} />}</Show>
+      <AnswerView request={request} what="the lines">{(answer) => <LineTable answer={answer} names={names} />}</AnswerView>
     </section>
   );
 }
@@ -53,15 +53,15 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
   const { t, norm } = place.value;
   const { sides, line, file } = answer;
   if (line.length === 0) {
-    return <p class="missing" role="status"><bdi><code>{wordText(place.value.fn).slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;
+    return <p class="missing" role="status"><bdi><code>{nameKeyText(place.value.fn).slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;
   }
-  const two = names.length === 2;
+  const isComparison = names.length === 2;
   const divisor = divisors(norm, sides.map((side) => side.pod_seconds), sides.map((side) => side.seconds * 1e6));
   return (
     <>
       <p class="basis">
         {sides.map(({ whole, samples }, side) =>
-          `${two ? `${"AB"[side]}: ` : ""}total ${percent(samples > 0 ? whole.total_samples / samples : 0, 2)} of all (${microseconds(whole.total_us)}, ${plural(whole.total_samples, "sample")}), self ${microseconds(whole.self_us)}. `)}
+          `${isComparison ? `${"AB"[side]}: ` : ""}total ${percent(samples > 0 ? whole.total_samples / samples : 0, 2)} of all (${microseconds(whole.total_us)}, ${plural(whole.total_samples, "sample")}), self ${microseconds(whole.self_us)}. `)}
         Shares are of the function's total. No source code is stored, so lines have numbers alone: those of the version that ran.
         {t !== "" && " Transforms do not change this table."}
         {answer.lines > line.length && ` The ${count(line.length)} heaviest of ${count(answer.lines)} lines.`}
@@ -72,9 +72,9 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
             <tr>
               <th scope="col">Line</th>
               {sides.map((_, side) => (
-                <Headings key={side} of={two ? ` ${"AB"[side]}` : ""} />
+                <LineHeadings key={side} of={isComparison ? ` ${"AB"[side]}` : ""} />
               ))}
-              {two && <th scope="col">Total, in words</th>}
+              {isComparison && <th scope="col">Total, in words</th>}
               <th scope="col"><span class="unseen">Copy</span></th>
             </tr>
           </thead>
@@ -82,8 +82,8 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
             {line.map((number, at) => (
               <tr key={number} class={at > 0 && number > line[at - 1] + 1 ? "gap-before" : ""}>
                 <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : " (line not known)"}</code></th>
-                {sides.map((side, which) => <Cells key={which} side={side} at={at} />)}
-                {two && <td>{changeWords(changeOf(pair(sides, (side) => side.total_us[at]), pair(sides, (side) => side.total_samples[at]), divisor))}</td>}
+                {sides.map((side, which) => <LineCells key={which} side={side} at={at} />)}
+                {isComparison && <td>{describeChange(changeOf(pairOf(sides, (side) => side.total_us[at]), pairOf(sides, (side) => side.total_samples[at]), divisor))}</td>}
                 <td><CopyButton text={() => `${file}:${number}`} what="Line">Copy</CopyButton></td>
               </tr>
             ))}
@@ -94,12 +94,12 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
   );
 }
 
-const Headings = ({ of }: { of: string }) => (
+const LineHeadings = ({ of }: { of: string }) => (
   <><th scope="col" class="number">Self{of}</th><th scope="col" class="number">share</th><th scope="col" class="number">Total{of}</th><th scope="col" class="number">share</th></>
 );
 
-const Cells = ({ side, at }: { side: LinesSide; at: number }) => (
-  <><Spent us={side.self_us[at]} whole={side.whole.total_us} /><Spent us={side.total_us[at]} whole={side.whole.total_us} /></>
+const LineCells = ({ side, at }: { side: LinesSide; at: number }) => (
+  <><TimeCells us={side.self_us[at]} whole={side.whole.total_us} /><TimeCells us={side.total_us[at]} whole={side.whole.total_us} /></>
 );
 
-const pair = (sides: readonly LinesSide[], of: (side: LinesSide) => number): [number, number] => [of(sides[0]), of(sides[1])];
+const pairOf = (sides: readonly LinesSide[], of: (side: LinesSide) => number): [number, number] => [of(sides[0]), of(sides[1])];

@@ -1,33 +1,33 @@
 import { useState } from "preact/hooks";
 import type { Side } from "../../api/answers.ts";
 import { pictureSvg, picturePng, type Caption } from "../../flamegraph/render/pictureFile.ts";
-import type { InView } from "../../flamegraph/render/picture.ts";
-import type { Reading } from "../../flamegraph/analysis/treeMetrics.ts";
+import type { VisibleGraph } from "../../flamegraph/render/picture.ts";
+import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { place } from "../../lib/location.ts";
 import { microseconds, percent, plural } from "../../lib/numbers.ts";
-import { absolute, rfc3339, epoch } from "../../lib/times.ts";
+import { toAbsolute, rfc3339, toEpochSeconds } from "../../lib/times.ts";
 import { theme } from "../../lib/theme.ts";
 import { useKeys } from "../ui/useKeys.ts";
-import { rangeOf } from "../../lib/url.ts";
+import { pageRange } from "../../lib/url.ts";
 
 /** What of an answer's side a picture says. */
 export type PictureSide = Pick<Side, "selector" | "from" | "until" | "samples">;
 
-const GROUNDS = { light: { ground: 0xffffff, text: 0x16191f }, dark: { ground: 0x171a20, text: 0xe8eaef } } as const;
+const BACKGROUNDS = { light: { ground: 0xffffff, text: 0x16191f }, dark: { ground: 0x171a20, text: 0xe8eaef } } as const;
 
 /** Saves what is in view as files that say by themselves what they show: one for each graph. */
-export function PictureFiles({ views, said, sides, legend }: {
-  views: () => readonly InView[];
+export function PictureButtons({ views, captionFor, sides, legend }: {
+  views: () => readonly VisibleGraph[];
   /** The title and lines of one of them, without the sides. */
-  said: (at: number) => { readonly title: string; readonly lines: readonly string[] };
+  captionFor: (at: number) => { readonly title: string; readonly lines: readonly string[] };
   sides: readonly PictureSide[]; legend: () => Caption["legend"];
 }) {
   const [light, setLight] = useState(false);
   const save = async (kind: "svg" | "png") => {
     const all = views();
     for (const [at, view] of all.entries()) {
-      const { title, lines } = said(at);
-      const caption = { title, lines: [...lines, ...sideLines(sides)], legend: legend(), ...GROUNDS[light ? "light" : theme.peek()] };
+      const { title, lines } = captionFor(at);
+      const caption = { title, lines: [...lines, ...sideLines(sides)], legend: legend(), ...BACKGROUNDS[light ? "light" : theme.peek()] };
       const svg = pictureSvg(view, caption);
       const blob = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await picturePng(svg);
       const name = place.peek().service.replace(/[^\w.-]+/g, "_").slice(0, 80) || "profile";
@@ -48,31 +48,31 @@ export function PictureFiles({ views, said, sides, legend }: {
 }
 
 /** What a picture is of: its title, its units, what is zoomed into, searched for and changed. */
-export function captionOf(reading: Reading, names: readonly string[], focus: number, at: number, matched: { frames: number; share: number } | null) {
+export function buildCaption(metrics: TreeMetrics, names: readonly string[], focus: number, at: number, matched: { frames: number; share: number } | null) {
   const { service, capture, type, query, norm, view, q, invert, collapse } = place.peek();
-  const { tree, us } = reading;
-  const two = names.length === 2;
-  const times = { cpu: "CPU time", wall: "wall time", gil: "time holding the GIL" }[type];
-  const drawn = !two ? times : view === "sides" ? `${times}, side by side, ${names[at]}`
-    : `${times}, ${names[0]} to ${names[1]}: width is the mean of A and B, ${norm === "rate" ? "per pod-second" : "as shares of their sides"}; colour is the change`;
-  const part = us.map((side, at) => `${two ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? ` (${percent(side[focus] / side[0])} of the whole)` : ""}`);
+  const { tree, us } = metrics;
+  const isComparison = names.length === 2;
+  const quantity = { cpu: "CPU time", wall: "wall time", gil: "time holding the GIL" }[type];
+  const title = !isComparison ? quantity : view === "sides" ? `${quantity}, side by side, ${names[at]}`
+    : `${quantity}, ${names[0]} to ${names[1]}: width is the mean of A and B, ${norm === "rate" ? "per pod-second" : "as shares of their sides"}; colour is the change`;
+  const shares = us.map((side, at) => `${isComparison ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? ` (${percent(side[focus] / side[0])} of the whole)` : ""}`);
   const lines = [
-    `In view: ${focus === 0 ? "all" : tree.names[tree.name[focus]]}, ${part.join(", ")}`,
+    `In view: ${focus === 0 ? "all" : tree.names[tree.name[focus]]}, ${shares.join(", ")}`,
     ...(query === "" ? [] : [`Filter: ${query}`]),
     ...(matched ? [`Search: ${q}, ${plural(matched.frames, "frame")}, ${percent(matched.share)}`] : []),
     ...(invert ? ["Inverted: callers are below"] : []),
     ...(collapse ? ["Recursion is collapsed"] : []),
   ];
-  return { title: `${service || `Capture ${capture}`}: ${drawn}`, lines };
+  return { title: `${service || `Capture ${capture}`}: ${title}`, lines };
 }
 
 function sideLines(sides: readonly PictureSide[]): string[] {
   if (sides.length === 0) {
-    const { from, until } = absolute(rangeOf(place.peek()), Date.now() / 1000);
+    const { from, until } = toAbsolute(pageRange(place.peek()), Date.now() / 1000);
     return [`${from} to ${until}`];
   }
   return sides.map(({ selector, from, until, samples }, at) =>
-    `${sides.length > 1 ? `${"AB"[at]}: ` : ""}${selector} · ${rfc3339(epoch(from))} to ${rfc3339(epoch(until))} · ${plural(samples, "sample")}`);
+    `${sides.length > 1 ? `${"AB"[at]}: ` : ""}${selector} · ${rfc3339(toEpochSeconds(from))} to ${rfc3339(toEpochSeconds(until))} · ${plural(samples, "sample")}`);
 }
 
 function download(blob: Blob, name: string): void {

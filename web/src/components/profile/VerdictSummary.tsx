@@ -1,33 +1,33 @@
 import type { ComponentChildren } from "preact";
-import type { Effect, Verdict, Way } from "../../api/verdict.ts";
-import { focusWordOf } from "../../flamegraph/tree/focus.ts";
-import { frameText } from "../../flamegraph/analysis/significance.ts";
-import { sandwichOf } from "../../viewmodels/frameActions.ts";
+import type { Effect, Verdict, Direction } from "../../api/verdict.ts";
+import { pathKeyOfNames } from "../../flamegraph/tree/focus.ts";
+import { formatFrame } from "../../flamegraph/analysis/significance.ts";
+import { sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { place } from "../../lib/location.ts";
-import { interval, percent, short, signed, sure } from "../../lib/numbers.ts";
+import { interval, percent, short, signed, confidenceLabel } from "../../lib/numbers.ts";
 import { onPage, type Place } from "../../lib/url.ts";
-import { Facts, Link } from "../ui/Controls.tsx";
-import { rateWords } from "./ChangeTable.tsx";
+import { DefinitionList, Link } from "../ui/Controls.tsx";
+import { formatRate } from "./ChangeTable.tsx";
 
-const NONE = "This answer has no verdict. Colours are beyond counting noise, which is less than what pods and times differ by anyway.";
+const NO_VERDICT = "This answer has no verdict. Colours are beyond counting noise, which is less than what pods and times differ by anyway.";
 
 /**
  * What differs, in the collector's own words: then the call paths it comes from, and what became of depth, idle
- * time and the event loop. `verdict` is undefined while it is on its way. In a file (`apart`)
+ * time and the event loop. `verdict` is undefined while it is on its way. In a file (`isOffline`)
  * no page can be led to that asks the collector.
  */
-export function Finding({ verdict, apart = false }: { verdict: Verdict | null | undefined; apart?: boolean }) {
+export function VerdictSummary({ verdict, isOffline = false }: { verdict: Verdict | null | undefined; isOffline?: boolean }) {
   return (
     <section class="finding" aria-label="Verdict">
-      <p class="verdict" role="status">{verdict === undefined ? "Loading the comparison…" : (verdict?.sentence ?? NONE)}</p>
-      {verdict && verdict.direction !== "incomparable" && <><Why verdict={verdict} /><Besides verdict={verdict} apart={apart} /></>}
+      <p class="verdict" role="status">{verdict === undefined ? "Loading the comparison…" : (verdict?.sentence ?? NO_VERDICT)}</p>
+      {verdict && verdict.direction !== "incomparable" && <><Explanation verdict={verdict} /><SecondaryEffects verdict={verdict} isOffline={isOffline} /></>}
     </section>
   );
 }
 
 /** The call paths that a change comes from, each a way into the graph. */
-function Why({ verdict: { explanation: { share, paths }, method: { unit } } }: { verdict: Verdict }) {
+function Explanation({ verdict: { explanation: { share, paths }, method: { unit } } }: { verdict: Verdict }) {
   if (paths.length === 0) return null;
   return (
     <div class="why">
@@ -35,11 +35,11 @@ function Why({ verdict: { explanation: { share, paths }, method: { unit } } }: {
       <ul>
         {paths.map(({ names, delta, share: part }) => (
           <li key={names.join("\n")}>
-            <Link to={{ ...place.value, view: "flame", by: "function", t: "", q: "", invert: false, collapse: false, focus: focusWordOf(names) }}
+            <Link to={{ ...place.value, view: "flame", by: "function", t: "", q: "", invert: false, collapse: false, focus: pathKeyOfNames(names) }}
               title={`${names.map((name) => frameParts(name).function).join(" › ").slice(-300)}: open in the graph`}>
               <bdi>{frameParts(names[names.length - 1]).function.slice(0, 120)}</bdi>
             </Link>{" "}
-            <span class="number">{delta > 0 ? "▲" : "▼"} {signed(rateWords(delta, unit), delta)}{share !== null && <span class="quiet"> ({percent(part, 0).replace("-", "−")})</span>}</span>
+            <span class="number">{delta > 0 ? "▲" : "▼"} {signed(formatRate(delta, unit), delta)}{share !== null && <span class="quiet"> ({percent(part, 0).replace("-", "−")})</span>}</span>
           </li>
         ))}
       </ul>
@@ -48,40 +48,40 @@ function Why({ verdict: { explanation: { share, paths }, method: { unit } } }: {
 }
 
 /** What something is, and its words for more, less and neither. */
-type Said = readonly [subject: string, more: string, less: string, same: string];
+type EffectWording = readonly [subject: string, more: string, less: string, same: string];
 
-const DEPTH: Said = ["Stacks are", "deeper", "shallower", "as deep"];
-const IDLE: Said = ["Threads wait", "more", "less", "as much"];
-const LOOP: Said = ["The event loop is", "busier", "less busy", "as busy"];
+const DEPTH: EffectWording = ["Stacks are", "deeper", "shallower", "as deep"];
+const IDLE: EffectWording = ["Threads wait", "more", "less", "as much"];
+const LOOP: EffectWording = ["The event loop is", "busier", "less busy", "as busy"];
 
-const said = ([subject, more, less, same]: Said, way: Way, delta: number): string => (way === "more" || way === "new" ? `${subject} ${more} in B`
-  : way === "less" || way === "gone" ? `${subject} ${less} in B` : way === "same" ? `${subject} ${same} in B as in A` : `Whether ${subject.toLowerCase()} ${delta < 0 ? less : more} in B cannot be told yet`);
+const describeEffect = ([subject, more, less, same]: EffectWording, direction: Direction, delta: number): string => (direction === "more" || direction === "new" ? `${subject} ${more} in B`
+  : direction === "less" || direction === "gone" ? `${subject} ${less} in B` : direction === "same" ? `${subject} ${same} in B as in A` : `Whether ${subject.toLowerCase()} ${delta < 0 ? less : more} in B cannot be told yet`);
 
-const points = (value: number): string => (value * 100).toFixed(1);
+const formatPoints = (value: number): string => (value * 100).toFixed(1);
 
 /** What became of depth, idle time and the event loop, each a way to where it is shown; intervals are of the level that the sentence names. */
-function Besides({ verdict: { depth, idle, roles, loop, method: { level } }, apart }: { verdict: Verdict; apart: boolean }) {
+function SecondaryEffects({ verdict: { depth, idle, roles, loop, method: { level } }, isOffline }: { verdict: Verdict; isOffline: boolean }) {
   const here = place.value;
-  const line = (words: Said, { a, b, delta, low, high, direction }: Effect, unit: string, to: Place | null, more?: ComponentChildren) => {
-    const [whole, part] = words === DEPTH ? [short, (value: number) => value.toFixed(1)] : [percent, points];
-    const sentence = said(words, direction, delta);
+  const effectLine = (wording: EffectWording, { a, b, delta, low, high, direction }: Effect, unit: string, to: Place | null, more?: ComponentChildren) => {
+    const [formatValue, formatDelta] = wording === DEPTH ? [short, (value: number) => value.toFixed(1)] : [percent, formatPoints];
+    const sentence = describeEffect(wording, direction, delta);
     return (
       <li>
-        {to && !apart ? <Link to={to}>{sentence}</Link> : sentence}: {whole(a)} → {whole(b)} {unit} <span class="quiet" title={sure(level)}>({signed(part(delta), delta)}{words !== DEPTH && " points"}{low !== null && high !== null && `, between ${interval(low, high, part, "and")}`})</span>{more}.
+        {to && !isOffline ? <Link to={to}>{sentence}</Link> : sentence}: {formatValue(a)} → {formatValue(b)} {unit} <span class="quiet" title={confidenceLabel(level)}>({signed(formatDelta(delta), delta)}{wording !== DEPTH && " points"}{low !== null && high !== null && `, between ${interval(low, high, formatDelta, "and")}`})</span>{more}.
       </li>
     );
   };
-  const waits = idle && (idle.a > 0 || idle.b > 0);
-  const holders = loop?.holders.filter(({ effect: { a, b } }) => a + b > 0.02).slice(0, 3) ?? [];
-  if (!depth && !waits && !loop) return null;
+  const hasIdle = idle && (idle.a > 0 || idle.b > 0);
+  const blockers = loop?.holders.filter(({ effect: { a, b } }) => a + b > 0.02).slice(0, 3) ?? [];
+  if (!depth && !hasIdle && !loop) return null;
   return (
     <ul class="besides">
-      {depth && line(DEPTH, depth.mean, "frames on average", onPage(here, "depth", { focus: here.focus }))}
-      {waits && line(IDLE, idle, "of their time", here.type === "wall" ? null : { ...here, type: "wall", colour: "state", view: "sides" }, roles.length > 1 && roles.map(({ thread, idle: own }) => (
-        <span key={thread}>; {thread === "main" ? "main threads" : "others"} {percent(own.a)} → {percent(own.b)}</span>
+      {depth && effectLine(DEPTH, depth.mean, "frames on average", onPage(here, "depth", { focus: here.focus }))}
+      {hasIdle && effectLine(IDLE, idle, "of their time", here.type === "wall" ? null : { ...here, type: "wall", colour: "state", view: "sides" }, roles.length > 1 && roles.map(({ thread, idle: effect }) => (
+        <span key={thread}>; {thread === "main" ? "main threads" : "others"} {percent(effect.a)} → {percent(effect.b)}</span>
       )))}
-      {loop && line(LOOP, loop.busy, "of its time", null, holders.map(({ function: fn, file, effect }, at) => (
-        <span key={fn + file}>{at > 0 ? ", " : "; it is held by "}<Link to={{ ...here, ...sandwichOf(frameText(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.a)} → {percent(effect.b)})</span>
+      {loop && effectLine(LOOP, loop.busy, "of its time", null, blockers.map(({ function: fn, file, effect }, at) => (
+        <span key={fn + file}>{at > 0 ? ", " : "; it is held by "}<Link to={{ ...here, ...sandwichPlace(formatFrame(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.a)} → {percent(effect.b)})</span>
       )))}
     </ul>
   );
@@ -89,25 +89,25 @@ function Besides({ verdict: { depth, idle, roles, loop, method: { level } }, apa
 
 /**
  * What could make the sides not comparable: a line for each doubt, with what to do, and all else folded. Of a side that
- * was not watched there is nothing to say. With `told` the sentence above has said already what keeps them apart.
+ * was not watched there is nothing to say. With `isCauseShown` the verdict above it names the cause already.
  */
-export function Checks({ verdict: { checks, direction, sampled, method: { measured, unit } }, told = false }: { verdict: Verdict; told?: boolean }) {
+export function ComparabilityChecks({ verdict: { checks, direction, sampled, method: { measured, unit } }, isCauseShown = false }: { verdict: Verdict; isCauseShown?: boolean }) {
   if (direction === "unknown") return null;
-  const doubts = checks.filter(({ severity }) => severity !== "ok");
-  const rest = checks.filter((check) => !doubts.includes(check));
-  const unknown = rest.filter(({ state }) => state === "unknown").map(({ name }) => name);
+  const warnings = checks.filter(({ severity }) => severity !== "ok");
+  const others = checks.filter((check) => !warnings.includes(check));
+  const unknown = others.filter(({ state }) => state === "unknown").map(({ name }) => name);
   return (
     <>
-      {doubts.length > 0 && (
+      {warnings.length > 0 && (
         <ul class="notices doubts" aria-label="Before you compare">
-          {doubts.map(({ name, severity, text, hint }) => (
-            <li key={name}><strong>{name}</strong>{!(told && severity === "refuse") && <> {text.replace(/\.?$/, ".")}</>} {hint}</li>
+          {warnings.map(({ name, severity, text, hint }) => (
+            <li key={name}><strong>{name}</strong>{!(isCauseShown && severity === "refuse") && <> {text.replace(/\.?$/, ".")}</>} {hint}</li>
           ))}
         </ul>
       )}
       <details class="numbers checks">
-        <summary>Nothing {doubts.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
-        <Facts of={[...rest.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${rateWords(sampled.a, unit)} → ${rateWords(sampled.b, unit)}` : "in samples"]]} />
+        <summary>Nothing {warnings.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
+        <DefinitionList entries={[...others.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${formatRate(sampled.a, unit)} → ${formatRate(sampled.b, unit)}` : "in samples"]]} />
       </details>
     </>
   );

@@ -1,26 +1,26 @@
-import { lookOf, changeLook, unlessSame } from "../../flamegraph/render/colourSchemes.ts";
-import { describe } from "../../flamegraph/analysis/frameDescription.ts";
-import type { Reading } from "../../flamegraph/analysis/treeMetrics.ts";
+import { boxStyles, changeStyles, greyUnchanged } from "../../flamegraph/render/colourSchemes.ts";
+import { describeFrame } from "../../flamegraph/analysis/frameDescription.ts";
+import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import type { Picture } from "../../flamegraph/render/flameGraphView.ts";
-import type { Norm, ColourBy } from "../../lib/viewOptions.ts";
+import type { Normalisation, ColourBy } from "../../lib/viewOptions.ts";
 
 /** What a graph shows of a reading: its only side, one of two, or their difference. */
-export type Kind = "single" | "a" | "b" | "difference";
+export type PictureKind = "single" | "a" | "b" | "difference";
 
-export function paint(
-  kind: Kind, reading: Reading, names: readonly string[], norm: Norm, sig: boolean, seen: Pick<Picture, "focus" | "hit" | "marksBefore">,
+export function makePicture(
+  kind: PictureKind, metrics: TreeMetrics, names: readonly string[], norm: Normalisation, sig: boolean, view: Pick<Picture, "focus" | "hit" | "marksBefore">,
   colour: ColourBy = "package",
 ): Picture {
-  const { tree, shape } = reading;
+  const { tree, shape } = metrics;
   const side = kind === "b" ? 1 : 0;
   const title = kind === "difference" ? "Differential flame graph, A to B" : kind === "single" ? "Flame graph" : `Flame graph of ${names[side]}`;
   return {
     tree,
     shape,
-    total: kind === "difference" ? reading.total : reading.us[side],
-    look: kind === "difference" ? changeLook(reading, sig) : kind !== "single" && sig ? unlessSame(reading, lookOf(reading, side, colour)) : lookOf(reading, side, colour),
-    describe: (node) => describe(reading, norm, node),
+    total: kind === "difference" ? metrics.total : metrics.us[side],
+    style: kind === "difference" ? changeStyles(metrics, sig) : kind !== "single" && sig ? greyUnchanged(metrics, boxStyles(metrics, side, colour)) : boxStyles(metrics, side, colour),
+    describe: (node) => describeFrame(metrics, norm, node),
     label: `${title}: ${tree.level.length - 1} call paths, ${shape.deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`,
-    ...seen,
+    ...view,
   };
 }

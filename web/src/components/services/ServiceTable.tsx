@@ -1,29 +1,29 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { apiUrl, ask } from "../../api/request.ts";
+import { apiUrl, requestJson } from "../../api/request.ts";
 import type { Deploy } from "../../api/deploys.ts";
 import type { HeatmapAnswer, OverviewAnswer } from "../../api/grids.ts";
 import { Sparkline, type Trend } from "../../charts/Sparkline.tsx";
-import { inView, laidOut, namesMatchers, perPod, trendStep, type Drift } from "../../viewmodels/serviceList.ts";
+import { visibleRows, layoutRows, batchNameMatchers, coresPerPod, trendStep, type VersionChange } from "../../viewmodels/serviceList.ts";
 import { place } from "../../lib/location.ts";
 import { count, interval, plural, short, signedPercent } from "../../lib/numbers.ts";
-import { joined } from "../../lib/selectors.ts";
-import { ago, rangeName, rfc3339, zoned, type Range } from "../../lib/times.ts";
+import { joinMatchers } from "../../lib/selectors.ts";
+import { formatAgo, formatRange, rfc3339, formatWithZone, type Range } from "../../lib/times.ts";
 import { onPage } from "../../lib/url.ts";
 import { Bar, Link } from "../ui/Controls.tsx";
-import { stateWords, viewOf } from "./DeployList.tsx";
+import { formatDeployState, deployPlace } from "./DeployList.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
 import { STALE_SECONDS } from "../../viewmodels/staleness.ts";
 
 const ROW_PIXELS = 40;
 /** Rows stand still this long before their trends are asked for. */
-const SETTLED_MS = 150;
+const TREND_DELAY_MS = 150;
 
-interface Shown {
+interface ServiceTableProps {
   readonly answer: OverviewAnswer;
   readonly order: Int32Array;
-  readonly drifts: readonly Drift[];
+  readonly changes: readonly VersionChange[];
   readonly deploys: ReadonlyMap<string, Deploy>;
-  readonly sorted: string;
+  readonly sort: string;
   readonly range: Range;
 }
 
@@ -31,36 +31,36 @@ interface Shown {
  * The table of services, of which only the rows in view are in the page. The row that has the focus stays,
  * wherever it is scrolled to, and screen readers are told how many rows there are and which ones these are.
  */
-export function ServiceTable({ answer, order, drifts, deploys, sorted, range }: Shown) {
+export function ServiceTable({ answer, order, changes, deploys, sort, range }: ServiceTableProps) {
   const host = useRef<HTMLDivElement>(null);
-  const [view, look] = useState({ first: 0, last: Math.min(order.length, 40) });
-  const [kept, keep] = useState<string | null>(null);
-  const wanted = useRef<{ at: number; link: number } | null>(null);
+  const [visible, setVisible] = useState({ first: 0, last: Math.min(order.length, 40) });
+  const [focusedService, setFocusedService] = useState<string | null>(null);
+  const pendingFocus = useRef<{ at: number; link: number } | null>(null);
   const measure = () => {
     if (!host.current) return;
-    const next = inView(order.length, ROW_PIXELS, host.current.scrollTop, host.current.clientHeight);
-    look((now) => (now.first === next.first && now.last === next.last ? now : next));
+    const next = visibleRows(order.length, ROW_PIXELS, host.current.scrollTop, host.current.clientHeight);
+    setVisible((now) => (now.first === next.first && now.last === next.last ? now : next));
   };
   useLayoutEffect(measure, [order]);
   useEffect(() => {
-    const watch = new ResizeObserver(measure);
-    if (host.current) watch.observe(host.current);
-    return () => watch.disconnect();
+    const observer = new ResizeObserver(measure);
+    if (host.current) observer.observe(host.current);
+    return () => observer.disconnect();
   }, [order]);
   useLayoutEffect(() => {
     if (host.current) host.current.scrollTop = 0;
-  }, [sorted, place.value.q]);
+  }, [sort, place.value.q]);
   useLayoutEffect(() => {
-    const to = wanted.current;
+    const to = pendingFocus.current;
     const links = to && host.current?.querySelectorAll<HTMLElement>(`tr[data-at="${to.at}"] a`);
     if (!to || !links || links.length === 0) return;
-    wanted.current = null;
+    pendingFocus.current = null;
     links[Math.min(to.link, links.length - 1)].focus({ preventScroll: true });
   });
-  const at = kept === null ? -1 : order.findIndex((each) => answer.service[each] === kept);
-  const { rows, after } = laidOut(order.length, Math.min(view.first, order.length), Math.min(view.last, order.length), at < 0 ? null : at);
+  const at = focusedService === null ? -1 : order.findIndex((index) => answer.service[index] === focusedService);
+  const { rows, after } = layoutRows(order.length, Math.min(visible.first, order.length), Math.min(visible.last, order.length), at < 0 ? null : at);
   const trends = useTrends(answer, rows.map((row) => answer.service[order[row.at]]));
-  const most = { cores: largest(order, (each) => answer.cores[each]), pod: largest(order, (each) => perPod(answer, each)) };
+  const maximum = { cores: maxOf(order, (index) => answer.cores[index]), pod: maxOf(order, (index) => coresPerPod(answer, index)) };
 
   const walk = (event: KeyboardEvent) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -72,8 +72,8 @@ export function ServiceTable({ answer, order, drifts, deploys, sorted, range }: 
     if (!Object.hasOwn(steps, event.key)) return;
     event.preventDefault();
     const to = Math.min(Math.max(steps[event.key], 0), order.length - 1);
-    wanted.current = { at: to, link: [...row.querySelectorAll("a")].indexOf(link) };
-    keep(answer.service[order[to]]);
+    pendingFocus.current = { at: to, link: [...row.querySelectorAll("a")].indexOf(link) };
+    setFocusedService(answer.service[order[to]]);
     const { scrollTop, clientHeight } = host.current;
     // The heading covers one row.
     if (to * ROW_PIXELS < scrollTop) host.current.scrollTop = to * ROW_PIXELS;
@@ -82,155 +82,155 @@ export function ServiceTable({ answer, order, drifts, deploys, sorted, range }: 
   };
   return (
     <div class="wide windowed" ref={host} tabIndex={0} role="region" aria-label="Table of services" onScroll={measure} onKeyDown={walk}
-      onFocusIn={(event) => keep((event.target as Element).closest<HTMLElement>("tr[data-at]")?.dataset.service ?? null)} onFocusOut={(event) => { if (!host.current?.contains(event.relatedTarget as Node | null)) keep(null); }}>
+      onFocusIn={(event) => setFocusedService((event.target as Element).closest<HTMLElement>("tr[data-at]")?.dataset.service ?? null)} onFocusOut={(event) => { if (!host.current?.contains(event.relatedTarget as Node | null)) setFocusedService(null); }}>
       <table class="services" aria-rowcount={order.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
-            <SortHeading id="service" text="Service" sorted={sorted} />
-            <SortHeading id="cores" text="CPU cores, all pods" sorted={sorted} number />
-            <SortHeading id="cpu" text="per pod" sorted={sorted} number />
-            <th scope="col" title="CPU cores per pod; a marker where a version was seen first">Trend, {rangeName(range)}</th>
+            <SortHeading id="service" text="Service" sort={sort} />
+            <SortHeading id="cores" text="CPU cores, all pods" sort={sort} isNumeric />
+            <SortHeading id="cpu" text="per pod" sort={sort} isNumeric />
+            <th scope="col" title="CPU cores per pod; a marker where a version was seen first">Trend, {formatRange(range)}</th>
             <th scope="col">Current version (since)</th>
-            <SortHeading id="change" text="vs previous" sorted={sorted} number />
-            <SortHeading id="pods" text="Pods" sorted={sorted} number />
-            <SortHeading id="seen" text="Last seen" sorted={sorted} />
+            <SortHeading id="change" text="vs previous" sort={sort} isNumeric />
+            <SortHeading id="pods" text="Pods" sort={sort} isNumeric />
+            <SortHeading id="seen" text="Last seen" sort={sort} />
           </tr>
         </thead>
         <tbody>
-          {rows.flatMap(({ at, before }) => [
-            before > 0 && <Gap key={`before ${at}`} rows={before} />,
-            <Row key={answer.service[order[at]]} answer={answer} of={order[at]} at={at} drift={drifts[order[at]]} deploy={deploys.get(answer.service[order[at]])} most={most} trend={trends.get(answer.service[order[at]])} />,
+          {rows.flatMap(({ at, gap }) => [
+            gap > 0 && <SpacerRow key={`before ${at}`} rows={gap} />,
+            <ServiceRow key={answer.service[order[at]]} answer={answer} index={order[at]} at={at} change={changes[order[at]]} deploy={deploys.get(answer.service[order[at]])} maximum={maximum} trend={trends.get(answer.service[order[at]])} />,
           ])}
-          {after > 0 && <Gap key="after" rows={after} />}
+          {after > 0 && <SpacerRow key="after" rows={after} />}
         </tbody>
       </table>
     </div>
   );
 }
 
-const Gap = ({ rows }: { rows: number }) => <tr aria-hidden="true" class="gap-row" style={{ height: `${rows * ROW_PIXELS}px` }} />;
+const SpacerRow = ({ rows }: { rows: number }) => <tr aria-hidden="true" class="gap-row" style={{ height: `${rows * ROW_PIXELS}px` }} />;
 
-function largest(order: Int32Array, value: (at: number) => number | null): number {
-  let most = 1e-9;
-  for (const at of order) most = Math.max(most, value(at) ?? 0);
-  return most;
+function maxOf(order: Int32Array, value: (at: number) => number | null): number {
+  let maximum = 1e-9;
+  for (const at of order) maximum = Math.max(maximum, value(at) ?? 0);
+  return maximum;
 }
 
-interface OneRow {
+interface ServiceRowProps {
   readonly answer: OverviewAnswer;
   /** Which service, and which row of the table. */
-  readonly of: number;
+  readonly index: number;
   readonly at: number;
-  readonly drift: Drift;
+  readonly change: VersionChange;
   readonly deploy: Deploy | undefined;
-  readonly most: { readonly cores: number; readonly pod: number };
+  readonly maximum: { readonly cores: number; readonly pod: number };
   readonly trend: Trend | null | undefined;
 }
 
-export function Row({ answer, of, at, drift, deploy, most, trend }: OneRow) {
+export function ServiceRow({ answer, index, at, change, deploy, maximum, trend }: ServiceRowProps) {
   const here = place.value;
-  const name = answer.service[of];
-  const cores = answer.cores[of];
-  const pod = perPod(answer, of);
-  const seen = answer.last_seen[of];
+  const name = answer.service[index];
+  const cores = answer.cores[index];
+  const pod = coresPerPod(answer, index);
+  const lastSeen = answer.last_seen[index];
   const now = Date.now() / 1000;
-  const [all, current] = [answer.pods_now[of], answer.current.pods_now[of]];
+  const [allPods, currentPods] = [answer.pods_now[index], answer.current.pods_now[index]];
   return (
     <tr aria-rowindex={at + 2} data-at={at} data-service={name}>
       <th scope="row"><Link to={onPage(here, "service", { service: name })} class="service" title={name}><bdi>{name.slice(0, 200)}</bdi></Link></th>
-      <td class="number"><Bar part={(cores ?? 0) / most.cores}>{cores === null ? "–" : short(cores)}</Bar></td>
-      <td class="number"><Bar part={(pod ?? 0) / most.pod}>{pod === null ? "–" : short(pod)}</Bar></td>
+      <td class="number"><Bar part={(cores ?? 0) / maximum.cores}>{cores === null ? "–" : short(cores)}</Bar></td>
+      <td class="number"><Bar part={(pod ?? 0) / maximum.pod}>{pod === null ? "–" : short(pod)}</Bar></td>
       <td class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
-      <td class="line"><Version answer={answer} of={of} now={now} /></td>
-      <td class="number">{deploy ? <Found deploy={deploy} /> : <Change answer={answer} of={of} drift={drift} now={now} />}</td>
-      <td class="number" title={`${plural(answer.pods[of], "pod")} in the whole range`}>{current < all ? <>{count(current)}/{count(all)}<span class="unseen"> pods have the current version</span></> : count(all)}</td>
-      <td class="line" title={zoned(seen)}>{ago(seen, now)} {answer.until - seen > STALE_SECONDS && <span class="badge">stale</span>}</td>
+      <td class="line"><VersionCell answer={answer} index={index} now={now} /></td>
+      <td class="number">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
+      <td class="number" title={`${plural(answer.pods[index], "pod")} in the whole range`}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen"> pods have the current version</span></> : count(allPods)}</td>
+      <td class="line" title={formatWithZone(lastSeen)}>{formatAgo(lastSeen, now)} {answer.until - lastSeen > STALE_SECONDS && <span class="badge">stale</span>}</td>
     </tr>
   );
 }
 
-function Version({ answer, of, now }: { answer: OverviewAnswer; of: number; now: number }) {
-  const version = answer.current.version[of];
-  const since = answer.current.first_seen[of] ?? now;
+function VersionCell({ answer, index, now }: { answer: OverviewAnswer; index: number; now: number }) {
+  const version = answer.current.version[index];
+  const since = answer.current.first_seen[index] ?? now;
   if (!version) {
-    return <span class="quiet">no version label <Link to={onPage(place.value, "service", { service: answer.service[of] })} class="how" title="How to add one">how</Link></span>;
+    return <span class="quiet">no version label <Link to={onPage(place.value, "service", { service: answer.service[index] })} class="how" title="How to add one">how</Link></span>;
   }
-  const back = (answer.previous.first_seen[of] ?? 0) > since;
-  const whole = since - answer.from < STALE_SECONDS && answer.versions[of] === 1;
+  const isRollback = (answer.previous.first_seen[index] ?? 0) > since;
+  const isWholeRange = since - answer.from < STALE_SECONDS && answer.versions[index] === 1;
   return (
     <>
       <bdi class="version" title={version}>{version.slice(0, 200)}</bdi>
-      <span class="quiet" title={`first seen in this range ${zoned(since)}`}> ({back ? "rolled back to" : whole ? `over ${ago(since, now).replace(" ago", "")}` : ago(since, now).replace(" ago", "")})</span>
+      <span class="quiet" title={`first seen in this range ${formatWithZone(since)}`}> ({isRollback ? "rolled back to" : isWholeRange ? `over ${formatAgo(since, now).replace(" ago", "")}` : formatAgo(since, now).replace(" ago", "")})</span>
     </>
   );
 }
 
 /** What was found when the current version was compared with the one before. */
-function Found({ deploy }: { deploy: Deploy }) {
+function DeployVerdict({ deploy }: { deploy: Deploy }) {
   const { previous, summary, analyses, state } = deploy;
   const rate = analyses[analyses.length - 1]?.rate;
-  const way = state === "not_comparable" || !rate ? "" : rate.direction;
+  const direction = state === "not_comparable" || !rate ? "" : rate.direction;
   const { relative, relative_low: low, relative_high: high } = rate ?? { relative: null, relative_low: null, relative_high: null };
   return (
-    <Link to={viewOf(deploy)} class={`drift ${way}`} title={summary}>
-      {way === "same" ? "≈ no change" : way === "new" ? "▲ from nothing" : way === "gone" ? "▼ to nothing" : way === "unclear" ? "… not enough data"
-        : relative !== null && (way === "more" || way === "less") ? <>{way === "more" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
-        : stateWords(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
+    <Link to={deployPlace(deploy)} class={`drift ${direction}`} title={summary}>
+      {direction === "same" ? "≈ no change" : direction === "new" ? "▲ from nothing" : direction === "gone" ? "▼ to nothing" : direction === "unclear" ? "… not enough data"
+        : relative !== null && (direction === "more" || direction === "less") ? <>{direction === "more" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
+        : formatDeployState(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
     </Link>
   );
 }
 
 /** A change that nobody has looked at: numbers, without saying that it is one. */
-function Change({ answer, of, drift, now }: { answer: OverviewAnswer; of: number; drift: Drift; now: number }) {
-  const [before, current] = [answer.previous.version[of], answer.current.version[of]];
-  if (drift.kind === "none" || before === null) return <span class="quiet">one version</span>;
-  const young = now - (answer.current.first_seen[of] ?? now) < 3600;
-  const to = onPage(place.value, "compare", { service: answer.service[of], a: `version:${before}`, b: `version:${current}` });
+function VersionChangeCell({ answer, index, change, now }: { answer: OverviewAnswer; index: number; change: VersionChange; now: number }) {
+  const [previous, current] = [answer.previous.version[index], answer.current.version[index]];
+  if (change.kind === "none" || previous === null) return <span class="quiet">one version</span>;
+  const isRecent = now - (answer.current.first_seen[index] ?? now) < 3600;
+  const to = onPage(place.value, "compare", { service: answer.service[index], a: `version:${previous}`, b: `version:${current}` });
   return (
-    <Link to={to} class="drift" title={`CPU per pod-second of ${current || "(no version)"} against ${before || "(no version)"}: whether that is a change, the comparison tells.`}>
-      <span class="quiet">{drift.kind === "unknown" ? "not watched" : drift.kind === "few" ? (young ? "… collecting" : "… few samples") : drift.kind === "new" ? "from nothing" : `${signedPercent(drift.part)} ?`}</span><span class="unseen"> against {before.slice(0, 100) || "no version"}: compare</span>
+    <Link to={to} class="drift" title={`CPU per pod-second of ${current || "(no version)"} against ${previous || "(no version)"}: whether that is a change, the comparison tells.`}>
+      <span class="quiet">{change.kind === "unknown" ? "not watched" : change.kind === "few" ? (isRecent ? "… collecting" : "… few samples") : change.kind === "new" ? "from nothing" : `${signedPercent(change.relative)} ?`}</span><span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
     </Link>
   );
 }
 
 /** Trends of the services in view, asked for together once they stand still; null where one cannot be had. */
 function useTrends(answer: OverviewAnswer, names: readonly string[]): ReadonlyMap<string, Trend | null> {
-  const held = useRef<{ answer: OverviewAnswer; trends: Map<string, Trend | null> }>({ answer, trends: new Map() });
-  const [, drawn] = useState(0);
-  if (held.current.answer !== answer) held.current = { answer, trends: new Map() };
-  const { trends } = held.current;
+  const cache = useRef<{ answer: OverviewAnswer; trends: Map<string, Trend | null> }>({ answer, trends: new Map() });
+  const [, rerender] = useState(0);
+  if (cache.current.answer !== answer) cache.current = { answer, trends: new Map() };
+  const { trends } = cache.current;
   const missing = names.filter((name) => !trends.has(name));
   const { query } = place.value;
   useEffect(() => {
     if (missing.length === 0) return undefined;
-    const stop = new AbortController();
+    const abort = new AbortController();
     const timer = setTimeout(() => {
-      for (const batch of namesMatchers(missing)) void asked(answer, query, batch, stop.signal).then((found) => {
-        if (stop.signal.aborted) return;
-        for (const [name, trend] of found) trends.set(name, trend);
-        drawn((turn) => turn + 1);
+      for (const batch of batchNameMatchers(missing)) void loadTrends(answer, query, batch, abort.signal).then((loaded) => {
+        if (abort.signal.aborted) return;
+        for (const [name, trend] of loaded) trends.set(name, trend);
+        rerender((turn) => turn + 1);
       });
-    }, SETTLED_MS);
+    }, TREND_DELAY_MS);
     return () => {
       clearTimeout(timer);
-      stop.abort();
+      abort.abort();
     };
   }, [answer, missing.join("\n")]);
   return trends;
 }
 
-async function asked(answer: OverviewAnswer, query: string, batch: { names: string[]; matcher: string }, signal: AbortSignal): Promise<Map<string, Trend | null>> {
+async function loadTrends(answer: OverviewAnswer, query: string, batch: { names: string[]; matcher: string }, signal: AbortSignal): Promise<Map<string, Trend | null>> {
   const trends = new Map<string, Trend | null>(batch.names.map((name) => [name, null]));
   const step = trendStep(answer.until - answer.from);
-  const scope = { query: `{${joined(batch.matcher, query)}}`, from: rfc3339(answer.from), until: rfc3339(answer.until), type: "cpu", rows: "service", step: String(step), limit: String(batch.names.length) };
+  const scope = { query: `{${joinMatchers(batch.matcher, query)}}`, from: rfc3339(answer.from), until: rfc3339(answer.until), type: "cpu", rows: "service", step: String(step), limit: String(batch.names.length) };
   try {
-    const found = await ask<HeatmapAnswer>(apiUrl("heatmap", scope), signal);
-    found.row.forEach((name, at) => {
-      const value = found.seconds[at].map((seconds, i) => {
-        const watched = found.pod_seconds[at][i];
-        return seconds === null || !watched ? null : seconds / watched;
+    const heatmap = await requestJson<HeatmapAnswer>(apiUrl("heatmap", scope), signal);
+    heatmap.row.forEach((name, at) => {
+      const value = heatmap.seconds[at].map((seconds, i) => {
+        const podSeconds = heatmap.pod_seconds[at][i];
+        return seconds === null || !podSeconds ? null : seconds / podSeconds;
       });
-      trends.set(name, { start: found.start, step, value, versions: found.versions[at] });
+      trends.set(name, { start: heatmap.start, step, value, versions: heatmap.versions[at] });
     });
   } catch {
     // The row says that there is no trend; its numbers stand.

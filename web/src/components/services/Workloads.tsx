@@ -4,65 +4,65 @@ import type { Workload, WorkloadsAnswer } from "../../api/answers.ts";
 import { apiUrl } from "../../api/request.ts";
 import { plural } from "../../lib/numbers.ts";
 import { equals } from "../../lib/selectors.ts";
-import { clock } from "../../lib/times.ts";
+import { formatClock } from "../../lib/times.ts";
 import { Table } from "../ui/Table.tsx";
 import { Notices } from "../answer/Notices.tsx";
 
-const MOST_SAID = 3;
+const MAX_NOTICES = 3;
 
 /** How pods lack a profile: "2 of 6 pods have no sidecar, 1 is stale"; empty when none does. */
-export function lack({ pod_counts: pods, profiling_expected: expected }: Workload): string {
-  const words = ([["no_sidecar", "without a sidecar"], ["dead", "with one that does not run"], ["stale", "with one that says nothing"]] as const)
-    .flatMap(([status, said]) => (pods[status] > 0 ? [`${pods[status]} ${said}`] : []));
-  return expected && words.length > 0 ? `${words.join(", ")}, of ${plural(pods.total, "pod")}` : "";
+export function describeMissing({ pod_counts: pods, profiling_expected: expected }: Workload): string {
+  const counts = ([["no_sidecar", "without a sidecar"], ["dead", "with one that does not run"], ["stale", "with one that says nothing"]] as const)
+    .flatMap(([status, text]) => (pods[status] > 0 ? [`${pods[status]} ${text}`] : []));
+  return expected && counts.length > 0 ? `${counts.join(", ")}, of ${plural(pods.total, "pod")}` : "";
 }
 
-function useWorkloads(service: string, turn: number): WorkloadsAnswer | null {
+function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | null {
   const scope: Record<string, string> = service === "" ? { unprofiled: "1", limit: "50", pods: "1" } : { query: equals("service", service), pods: "200" };
-  const asked = useAnswer<WorkloadsAnswer>(apiUrl("workloads", scope));
-  useEffect(() => { if (turn > 0) asked.again(); }, [turn]);
+  const request = useAnswer<WorkloadsAnswer>(apiUrl("workloads", scope));
+  useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   // An older collector knows nothing of it, and pages do without.
-  return asked.answer;
+  return request.answer;
 }
 
 /** Why the cluster is not seen, where it should be. */
-const blind = ({ discovery: { state, problem, hint } }: WorkloadsAnswer) =>
+const discoveryProblems = ({ discovery: { state, problem, hint } }: WorkloadsAnswer) =>
   (problem !== "" && state !== "off" ? [`${problem}: pods without a sidecar may not be seen. ${hint}`] : []);
 
 /** Which workloads have pods that nobody profiles, and what to do. */
-export function LackingPods({ turn }: { turn: number }) {
-  const answer = useWorkloads("", turn);
+export function UnprofiledPods({ refreshCount }: { refreshCount: number }) {
+  const answer = useWorkloads("", refreshCount);
   if (!answer) return null;
-  const said = answer.workloads.slice(0, MOST_SAID).map((one) => `${one.service} (${one.namespace}): ${lack(one)}. ${one.pods[0]?.hint ?? ""}`);
-  const more = answer.total - said.length;
-  return <Notices said={[...blind(answer), ...said, ...(more > 0 ? [`${plural(more, "more workload")} with such pods: GET /api/v1/workloads?unprofiled=1 lists them.`] : [])]} />;
+  const notices = answer.workloads.slice(0, MAX_NOTICES).map((workload) => `${workload.service} (${workload.namespace}): ${describeMissing(workload)}. ${workload.pods[0]?.hint ?? ""}`);
+  const more = answer.total - notices.length;
+  return <Notices notices={[...discoveryProblems(answer), ...notices, ...(more > 0 ? [`${plural(more, "more workload")} with such pods: GET /api/v1/workloads?unprofiled=1 lists them.`] : [])]} />;
 }
 
 /** Where the pods of a service stand; nothing where no cluster is seen. */
-export function Pods({ service, turn }: { service: string; turn: number }) {
-  const answer = useWorkloads(service, turn);
+export function ServicePods({ service, refreshCount }: { service: string; refreshCount: number }) {
+  const answer = useWorkloads(service, refreshCount);
   if (!answer) return null;
-  const found = answer.workloads;
-  const lacking = found.flatMap((one) => lack(one) || []);
+  const workloads = answer.workloads;
+  const missing = workloads.flatMap((workload) => describeMissing(workload) || []);
   return (
     <>
-      <Notices said={blind(answer)} />
-      {found.length > 0 && (
+      <Notices notices={discoveryProblems(answer)} />
+      {workloads.length > 0 && (
         <details class="numbers pods">
-          <summary>{lacking.length > 0 ? `⚠ ${lacking.join("; ")}` : plural(found.reduce((sum, { pod_counts: { total } }) => sum + total, 0), "pod")}</summary>
-          <Table label="Table of pods" looks="short" heads={["Pod", "Workload", "Version", "Stands", "What to do"]}>
-            {found.flatMap((one) => one.pods.map((pod) => (
-              <tr key={`${one.namespace} ${pod.pod}`}>
+          <summary>{missing.length > 0 ? `⚠ ${missing.join("; ")}` : plural(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0), "pod")}</summary>
+          <Table label="Table of pods" className="short" heads={["Pod", "Workload", "Version", "Stands", "What to do"]}>
+            {workloads.flatMap((workload) => workload.pods.map((pod) => (
+              <tr key={`${workload.namespace} ${pod.pod}`}>
                 <th scope="row"><bdi>{pod.pod}</bdi></th>
-                <td><bdi>{one.namespace}/{one.workload}</bdi></td>
+                <td><bdi>{workload.namespace}/{workload.workload}</bdi></td>
                 <td><bdi>{pod.version}</bdi></td>
                 <td>{pod.problem === "" ? pod.status : `⚠ ${pod.problem}`}</td>
                 <td>{pod.hint}</td>
               </tr>
             )))}
           </Table>
-          {found.flatMap((one) => one.rollouts.map(({ revision, version, started, ended }) => (
-            <p key={one.workload + revision} class="quiet"><bdi>{one.workload}</bdi> revision {revision} (<bdi>{version}</bdi>): rolled out from {clock(started)}{ended === null ? "" : ` to ${clock(ended)}`}</p>
+          {workloads.flatMap((workload) => workload.rollouts.map(({ revision, version, started, ended }) => (
+            <p key={workload.workload + revision} class="quiet"><bdi>{workload.workload}</bdi> revision {revision} (<bdi>{version}</bdi>): rolled out from {formatClock(started)}{ended === null ? "" : ` to ${formatClock(ended)}`}</p>
           )))}
         </details>
       )}

@@ -1,4 +1,4 @@
 /** Says that only one side has it. */
-export function Badge({ of: { direction } }: { of: { readonly direction: string } }) {
+export function Badge({ change: { direction } }: { change: { readonly direction: string } }) {
   return direction === "new" || direction === "gone" ? <> <span class={`badge ${direction}`}>{direction}</span></> : null;
 }

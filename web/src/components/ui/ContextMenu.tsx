@@ -8,28 +8,28 @@ export interface MenuItem {
 }
 
 /** A menu at a point of the screen, in groups. It takes the focus and gives it back; Esc, Tab or a press elsewhere closes it. */
-export function Menu({ label, x, y, groups, close }: {
+export function ContextMenu({ label, x, y, groups, close }: {
   label: string; x: number; y: number; groups: readonly (readonly MenuItem[])[]; close: () => void;
 }) {
   const menu = useRef<HTMLDivElement>(null);
-  const before = useRef(document.activeElement);
-  const pressed = useRef(false);
+  const previousFocus = useRef(document.activeElement);
+  const wasPressed = useRef(false);
   const latest = useRef(close);
   latest.current = close;
   // Before the next key press, which may close it again.
   useLayoutEffect(() => {
     const box = menu.current as HTMLDivElement;
-    const gone = () => latest.current();
-    const away = (event: Event) => {
-      if (!box.contains(event.target as Node)) gone();
+    const closeLatest = () => latest.current();
+    const closeOutside = (event: Event) => {
+      if (!box.contains(event.target as Node)) closeLatest();
     };
-    document.addEventListener("pointerdown", away, true);
-    window.addEventListener("blur", gone);
+    document.addEventListener("pointerdown", closeOutside, true);
+    window.addEventListener("blur", closeLatest);
     return () => {
-      document.removeEventListener("pointerdown", away, true);
-      window.removeEventListener("blur", gone);
+      document.removeEventListener("pointerdown", closeOutside, true);
+      window.removeEventListener("blur", closeLatest);
       const at = document.activeElement;
-      if ((at === document.body || box.contains(at)) && before.current instanceof HTMLElement) before.current.focus({ preventScroll: true });
+      if ((at === document.body || box.contains(at)) && previousFocus.current instanceof HTMLElement) previousFocus.current.focus({ preventScroll: true });
     };
   }, []);
   const items = () => [...(menu.current?.querySelectorAll<HTMLElement>("[role=menuitem]") ?? [])];
@@ -49,26 +49,26 @@ export function Menu({ label, x, y, groups, close }: {
     const at = all.indexOf(document.activeElement as HTMLElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
     const letter = event.key.length === 1 ? event.key.toLowerCase() : "";
-    const wanted = to !== undefined ? all[(to + all.length) % all.length]
+    const next = to !== undefined ? all[(to + all.length) % all.length]
       : [...all.slice(at + 1), ...all].find((item) => letter.trim() !== "" && item.textContent?.toLowerCase().startsWith(letter));
     if (event.key === "Tab" || event.key === "Escape") close();
-    else if (wanted) wanted.focus();
+    else if (next) next.focus();
     else return;
     event.preventDefault();
   };
   return (
     <div ref={menu} class="context-menu" popover="manual" role="menu" aria-label={label} onKeyDown={key}
       onContextMenu={(event) => event.preventDefault()}
-      onPointerDown={() => { pressed.current = true; }}
+      onPointerDown={() => { wasPressed.current = true; }}
       onClickCapture={(event) => {
         // The finger that opened the menu is let go over it: that chooses nothing. A key's click has no detail.
-        if (event.detail > 0 && !pressed.current) event.stopPropagation();
+        if (event.detail > 0 && !wasPressed.current) event.stopPropagation();
       }}>
       {groups.filter((group) => group.length > 0).map((group, at) => (
         <div key={at} role="group">
-          {group.map(({ label: text, key: single, act }) => (
+          {group.map(({ label: text, key: shortcut, act }) => (
             <button key={text} type="button" role="menuitem" tabIndex={-1} onClick={() => { close(); act(); }}>
-              <span>{text}</span>{single && <kbd aria-hidden="true">{single}</kbd>}
+              <span>{text}</span>{shortcut && <kbd aria-hidden="true">{shortcut}</kbd>}
             </button>
           ))}
         </div>

@@ -4,26 +4,26 @@ import { microseconds, percent } from "../../lib/numbers.ts";
 import type { Place } from "../../lib/url.ts";
 
 /** A link to another place inside the app. */
-export function Link({ to, children, current, class: looks, title }: {
+export function Link({ to, children, current, class: className, title }: {
   to: Place; children: ComponentChildren; current?: boolean; class?: string; title?: string;
 }) {
-  return <a href={href(to)} data-inside="1" class={looks} title={title} aria-current={current ? "page" : undefined}>{children}</a>;
+  return <a href={href(to)} data-inside="1" class={className} title={title} aria-current={current ? "page" : undefined}>{children}</a>;
 }
 
-export function Segments<Value extends string>({ label, value, options, choose }: {
-  label: string; value: Value; options: readonly (readonly [Value, string, string?])[]; choose: (value: Value) => void;
+export function SegmentedControl<Value extends string>({ label, value, options, onSelect }: {
+  label: string; value: Value; options: readonly (readonly [Value, string, string?])[]; onSelect: (value: Value) => void;
 }) {
   return (
     <div class="segments" role="group" aria-label={label}>
       {options.map(([option, text, title]) => (
-        <button key={option} type="button" aria-pressed={option === value} title={title} onClick={() => choose(option)}>{text}</button>
+        <button key={option} type="button" aria-pressed={option === value} title={title} onClick={() => onSelect(option)}>{text}</button>
       ))}
     </div>
   );
 }
 
-export function Toggle({ on, flip, children, title }: { on: boolean; flip: () => void; children: ComponentChildren; title?: string }) {
-  return <button type="button" class="toggle" aria-pressed={on} title={title} onClick={flip}>{children}</button>;
+export function Toggle({ isOn, onToggle, children, title }: { isOn: boolean; onToggle: () => void; children: ComponentChildren; title?: string }) {
+  return <button type="button" class="toggle" aria-pressed={isOn} title={title} onClick={onToggle}>{children}</button>;
 }
 
 /** A share as a bar behind its number. */
@@ -37,12 +37,12 @@ export function Bar({ part, children }: { part: number; children: ComponentChild
 }
 
 /** A time and its share of a whole, as two cells. */
-export function Spent({ us, whole }: { us: number; whole: number }) {
+export function TimeCells({ us, whole }: { us: number; whole: number }) {
   const share = whole > 0 ? us / whole : 0;
   return <><td class="number">{microseconds(us)}</td><td class="number"><Bar part={share}>{percent(share)}</Bar></td></>;
 }
 
 /** What there is to say of something, as names and values. */
-export const Facts = ({ of, class: looks }: { of: readonly (readonly [string, string])[]; class?: string }) => (
-  <dl class={looks}>{of.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+export const DefinitionList = ({ entries, class: className }: { entries: readonly (readonly [string, string])[]; class?: string }) => (
+  <dl class={className}>{entries.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
 );

@@ -1,39 +1,39 @@
 import { useEffect, useRef } from "preact/hooks";
 import { signal } from "../../lib/signals.ts";
 
-const offered = signal<string | null>(null);
-const announced = signal("");
+const pendingText = signal<string | null>(null);
+const announcement = signal("");
 
 /** Copies text; where the browser forbids that (no https), offers it selected in a box instead. */
 export async function copy(text: string, what: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    announced.value = `${what} copied`;
+    announcement.value = `${what} copied`;
   } catch {
-    offered.value = text;
+    pendingText.value = text;
   }
 }
 
-export function Copying() {
+export function CopyDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
-  const text = offered.value;
-  const said = announced.value;
+  const text = pendingText.value;
+  const message = announcement.value;
   useEffect(() => {
     if (text === null) return;
     dialog.current?.showModal();
     box.current?.select();
   }, [text]);
   useEffect(() => {
-    if (said === "") return undefined;
-    const timer = setTimeout(() => (announced.value = ""), 2500);
+    if (message === "") return undefined;
+    const timer = setTimeout(() => (announcement.value = ""), 2500);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [message]);
   return (
     <>
-      <div class="toast" role="status">{said}</div>
+      <div class="toast" role="status">{message}</div>
       {text !== null && (
-        <dialog ref={dialog} aria-labelledby="copy-title" onClose={() => (offered.value = null)}>
+        <dialog ref={dialog} aria-labelledby="copy-title" onClose={() => (pendingText.value = null)}>
           <h2 id="copy-title">Copy this text</h2>
           <textarea ref={box} readOnly rows={6} aria-label="Text to copy" value={text} />
           <form method="dialog"><button class="primary">Close</button></form>

@@ -2,15 +2,15 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 /** Choices behind a button. It closes when one is made, with Escape, and by a click elsewhere. */
-export function Choices({ text, label, children }: { text: string; label?: string; children: ComponentChildren }) {
+export function Dropdown({ text, label, children }: { text: string; label?: string; children: ComponentChildren }) {
   const box = useRef<HTMLDetailsElement>(null);
   const close = () => box.current?.removeAttribute("open");
   useEffect(() => {
-    const away = (event: Event) => {
+    const closeOutside = (event: Event) => {
       if (event.target instanceof Node && !box.current?.contains(event.target)) close();
     };
-    document.addEventListener("click", away);
-    return () => document.removeEventListener("click", away);
+    document.addEventListener("click", closeOutside);
+    return () => document.removeEventListener("click", closeOutside);
   }, []);
   return (
     <details class="drop" ref={box} onKeyDown={(event) => {

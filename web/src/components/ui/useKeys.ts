@@ -1,10 +1,10 @@
 import { useEffect, useRef } from "preact/hooks";
 import { place } from "../../lib/location.ts";
 
-export type Keys = Readonly<Record<string, () => void>>;
+export type KeyBindings = Readonly<Record<string, () => void>>;
 
 /** Single keys that do something while the component shows; a key pressed in a field or a dialog is not meant. */
-export function useKeys(keys: Keys): void {
+export function useKeys(keys: KeyBindings): void {
   // Read at the press: an effect would still hold the last render's keys for a moment.
   const latest = useRef(keys);
   latest.current = keys;

@@ -1,7 +1,7 @@
 import { microseconds, percent, plural, short, signedPercent } from "../../lib/numbers.ts";
 import type { Change } from "../tree/compare.ts";
-import { changeAt, type Reading } from "./treeMetrics.ts";
-import type { Norm } from "../../lib/viewOptions.ts";
+import { changeAt, type TreeMetrics } from "./treeMetrics.ts";
+import type { Normalisation } from "../../lib/viewOptions.ts";
 
 /** A frame in words: its name, then what is known of it. */
 export interface Description {
@@ -10,44 +10,44 @@ export interface Description {
 }
 
 /** The words of a difference; a profile cannot tell slower from called more often. */
-export function changeWords(change: Change, same = "within counting noise"): string {
-  if (change.direction === "same") return same;
+export function describeChange(change: Change, unchangedText = "within counting noise"): string {
+  if (change.direction === "same") return unchangedText;
   if (change.direction === "unknown") return "not comparable: one side has no samples";
   if (change.direction === "new") return "new in B";
   if (change.direction === "gone") return "gone in B";
-  return `${change.doublings >= 0 ? "▲ takes more" : "▼ takes less"} time in B (${relative(change)})`;
+  return `${change.doublings >= 0 ? "▲ takes more" : "▼ takes less"} time in B (${formatRelative(change)})`;
 }
 
 /** How much more or less it is, of what it was. */
-export const relative = ({ doublings }: Change): string => signedPercent(2 ** doublings - 1);
+export const formatRelative = ({ doublings }: Change): string => signedPercent(2 ** doublings - 1);
 
-export function normalised(us: number, divisor: number, norm: Norm): string {
+export function formatNormalised(us: number, divisor: number, norm: Normalisation): string {
   if (divisor <= 0) return "no samples";
   return norm === "rate" ? `${short((us / divisor) * 1000)} ms/s` : percent(us / divisor, 2);
 }
 
 /** A frame in numbers: for the tooltip, the line under the graph and the live region. */
-export function describe(reading: Reading, norm: Norm, node: number): Description {
-  const { tree, us, samples, divisor } = reading;
+export function describeFrame(metrics: TreeMetrics, norm: Normalisation, node: number): Description {
+  const { tree, us, samples, divisor } = metrics;
   const title = tree.names[tree.name[node]];
   const rows: [string, string][] = [];
   for (let side = 0; side < us.length; side++) {
     const whole = us[side][0];
     const share = whole > 0 ? us[side][node] / whole : 0;
-    const rate = us.length > 1 && norm === "rate" ? `${normalised(us[side][node], divisor[side], norm)} · ` : "";
-    const what = us.length > 1 ? `${"AB"[side]} ` : "";
-    rows.push([`${what}total`, `${rate}${percent(share, 2)} · ${microseconds(us[side][node])} · ${plural(samples[side][node], "sample")}`]);
-    rows.push([`${what}self`, `${microseconds(tree.self[side][node])} · ${plural(tree.samples[side][node], "sample")}`]);
+    const rate = us.length > 1 && norm === "rate" ? `${formatNormalised(us[side][node], divisor[side], norm)} · ` : "";
+    const prefix = us.length > 1 ? `${"AB"[side]} ` : "";
+    rows.push([`${prefix}total`, `${rate}${percent(share, 2)} · ${microseconds(us[side][node])} · ${plural(samples[side][node], "sample")}`]);
+    rows.push([`${prefix}self`, `${microseconds(tree.self[side][node])} · ${plural(tree.samples[side][node], "sample")}`]);
   }
-  for (const [side, { idle, running, gil }] of (reading.states ?? []).entries()) {
+  for (const [side, { idle, running, gil }] of (metrics.states ?? []).entries()) {
     const whole = idle[node] + running[node] + gil[node];
     const part = (us: number) => percent(whole > 0 ? us / whole : 0);
     rows.push([`${us.length > 1 ? `${"AB"[side]} ` : ""}states`, `idle ${part(idle[node])} · running ${part(running[node])} · GIL ${part(gil[node])}`]);
   }
-  if (us.length === 2) rows.push(["change", changeWords(changeAt(reading, node), reading.judged?.words)]);
+  if (us.length === 2) rows.push(["change", describeChange(changeAt(metrics, node), metrics.significance?.label)]);
   rows.push(["depth", String(tree.level[node])]);
   return { title, rows };
 }
 
-export const sentence = ({ title, rows }: Description): string =>
+export const descriptionSentence = ({ title, rows }: Description): string =>
   `${title.slice(0, 200)}: ${rows.map(([name, value]) => `${name} ${value.replaceAll(" · ", ", ")}`).join("; ")}.`;

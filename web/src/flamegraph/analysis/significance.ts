@@ -1,47 +1,47 @@
-import type { Verdict, Way } from "../../api/verdict.ts";
-import { wayOf, type Change } from "../tree/compare.ts";
+import type { Verdict, Direction } from "../../api/verdict.ts";
+import { directionOfDelta, type Change } from "../tree/compare.ts";
 import { ownerOf, withoutLine } from "../tree/packages.ts";
 import type { Tree } from "../tree/tree.ts";
 
-/** What of a comparison is outside noise, as the collector found it. */
-export interface Judged {
-  /** Of the nodes that were tested: their levels are these, by which their tree is known. */
+/** The significant changes of a comparison, as the collector computed them. */
+export interface Significance {
+  /** The levels of the tested nodes; they identify the tree. */
   readonly level: Int32Array;
   readonly changed: ArrayLike<number>;
-  /** The names of the nodes that changed, and the files or packages that those are of. */
+  /** The names of the changed nodes, and their files or packages. */
   readonly names: ReadonlySet<string>;
   /** The row of a function in the verdict. */
   readonly row: ReadonlyMap<string, number>;
   readonly functions: Verdict["functions"];
-  /** What is said of that which has no direction. */
-  readonly words: string;
+  /** The text of an insignificant change. */
+  readonly label: string;
 }
 
 /** A verdict on a tree whose frames may be drawn under the names of their files or packages. */
-export function judgedBy(tree: Tree, changed: ArrayLike<number>, { functions, direction }: Verdict, by?: "file" | "package"): Judged {
+export function significanceOf(tree: Tree, changed: ArrayLike<number>, { functions, direction }: Verdict, by?: "file" | "package"): Significance {
   const names = new Set<string>();
-  const none = direction === "incomparable";
-  if (!none) tree.name.forEach((name, node) => { if (changed[node]) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
+  const isNotComparable = direction === "incomparable";
+  if (!isNotComparable) tree.name.forEach((name, node) => { if (changed[node]) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
   return {
-    level: tree.level, changed: none ? [] : changed, functions, words: none ? "not comparable" : "within noise",
+    level: tree.level, changed: isNotComparable ? [] : changed, functions, label: isNotComparable ? "not comparable" : "within noise",
     names: by ? new Set([...names].map((name) => ownerOf(name, by))) : names,
-    row: new Map(none ? [] : functions.function.map((name, at) => [frameText(name, functions.file[at]), at])),
+    row: new Map(isNotComparable ? [] : functions.function.map((name, at) => [formatFrame(name, functions.file[at]), at])),
   };
 }
 
-export const frameText = (name: string, file: string): string => (file === "" ? name : `${name} (${file})`);
+export const formatFrame = (name: string, file: string): string => (file === "" ? name : `${name} (${file})`);
 
-/** Whether something is outside noise: neither the same nor unknown in some way. */
-export const isOutside = (way: Way): boolean => way === "more" || way === "less" || way === "new" || way === "gone";
+/** Whether a direction is a significant change. */
+export const isSignificant = (direction: Direction): boolean => direction === "more" || direction === "less" || direction === "new" || direction === "gone";
 
 /**
  * A change, with the direction that what was found leaves it. What was tested itself is taken at its word; of
  * what is put together of such, only what is beyond its counting noise too.
  */
-export function settled(change: Change, us: readonly [number, number], outside: boolean, tested: boolean): Change {
-  if (change.direction === "unknown" || (outside && !tested)) return change;
-  return { ...change, direction: outside ? wayOf(us, change.delta) : "same" };
+export function applySignificance(change: Change, us: readonly [number, number], isSignificantChange: boolean, isTested: boolean): Change {
+  if (change.direction === "unknown" || (isSignificantChange && !isTested)) return change;
+  return { ...change, direction: isSignificantChange ? directionOfDelta(us, change.delta) : "same" };
 }
 
-export const nodeSettled = (judged: Judged, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change =>
-  (level === judged.level ? settled(change, us, judged.changed[node] === 1, true) : settled(change, us, judged.names.has(names[name[node]]), false));
+export const applyNodeSignificance = (significance: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change =>
+  (level === significance.level ? applySignificance(change, us, significance.changed[node] === 1, true) : applySignificance(change, us, significance.names.has(names[name[node]]), false));

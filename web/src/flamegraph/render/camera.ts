@@ -1,10 +1,10 @@
 import type { Range } from "./layout.ts";
 
 /** The narrowest range, as a part of the whole: below it the sums of a profile have no more digits. */
-export const NARROWEST = 1e-9;
+export const MIN_SPAN = 1e-9;
 
 /** A part of a focus this small is what rounding leaves. */
-const HAIR = 1e-9;
+const EPSILON = 1e-9;
 
 /**
  * Which part of a graph is in view, relative to what is zoomed into: 0…1 is exactly that.
@@ -39,12 +39,12 @@ export class Camera {
   }
 
   /** Looks at a range of the whole. */
-  look(range: Range, focus: Range, total: number): void {
+  show(range: Range, focus: Range, total: number): void {
     if (focus.span <= 0) return;
     const { from, span } = clamp(range, total);
     const left = (from - focus.from) / focus.span;
     const right = (from + span - focus.from) / focus.span;
-    if (Math.abs(left) < HAIR && Math.abs(right - 1) < HAIR) this.set(0, 1, false);
+    if (Math.abs(left) < EPSILON && Math.abs(right - 1) < EPSILON) this.set(0, 1, false);
     else this.set(left, right, false);
   }
 
@@ -58,8 +58,8 @@ export class Camera {
 
 /** A range moved and widened as little as needed to lie in the whole and be wide enough to draw. */
 export function clamp({ from, span }: Range, total: number): Range {
-  const wide = Math.min(Math.max(span, total * NARROWEST), total);
-  return { from: Math.min(Math.max(from, 0), total - wide), span: wide };
+  const width = Math.min(Math.max(span, total * MIN_SPAN), total);
+  return { from: Math.min(Math.max(from, 0), total - width), span: width };
 }
 
 /** A range `factor` times as wide in which the point at `part` (0…1) of the width keeps its place. */

@@ -7,7 +7,7 @@ import { frameParts, packageOf } from "../tree/packages.ts";
 export type Rgb = number;
 
 /** Whose a file is, and the hue of its package. */
-export interface Owner {
+export interface PackageStyle {
   readonly group: Group;
   readonly hue: number;
 }
@@ -16,18 +16,18 @@ export interface Owner {
  * A frame's colour: its package gives the hue, its function the shade, so one symbol always has one
  * colour. Application code is strong, third-party code softer, the standard library pale; frames without
  * a file (`total`, `(other)`) are grey.
- * `owners` keeps what was found of files, for the next frame.
+ * `styles` caches the style of each file.
  */
-export function frameColour(text: string, owners = new Map<string, Owner>()): Rgb {
+export function frameColour(text: string, styles = new Map<string, PackageStyle>()): Rgb {
   const { function: name, file } = frameParts(text);
-  let owner = owners.get(file);
-  if (!owner) {
-    owner = { group: groupOf(text), hue: HUES[Math.floor(spread(hash(packageOf(text).name, 7)) * HUES.length)] };
-    owners.set(file, owner);
+  let style = styles.get(file);
+  if (!style) {
+    style = { group: groupOf(text), hue: HUES[Math.floor(toUnitInterval(hash(packageOf(text).name, 7)) * HUES.length)] };
+    styles.set(file, style);
   }
-  const { group, hue } = owner;
+  const { group, hue } = style;
   if (group === "no file") return hsl(240, 0.03, 0.72);
-  const shade = spread(hash(name, 11));
+  const shade = toUnitInterval(hash(name, 11));
   if (group === "standard library") return hsl(205 + hue / 12, 0.16, 0.72 + shade * 0.1);
   return group === "application" ? hsl(hue, 0.66, 0.61 + shade * 0.12) : hsl(hue, 0.4, 0.7 + shade * 0.09);
 }
@@ -42,8 +42,8 @@ export function stateColour(idle: number, running: number, gil: number): Rgb {
   let mixed = 0;
   for (const shift of [16, 8, 0]) {
     const channel = (colour: Rgb) => (colour >> shift) & 255;
-    const { idle: i, running: r, gil: g } = STATE_COLOURS;
-    mixed |= Math.round((channel(i) * idle + channel(r) * running + channel(g) * gil) / whole) << shift;
+    const { idle: idleColour, running: runningColour, gil: gilColour } = STATE_COLOURS;
+    mixed |= Math.round((channel(idleColour) * idle + channel(runningColour) * running + channel(gilColour) * gil) / whole) << shift;
   }
   return mixed;
 }
@@ -60,18 +60,18 @@ const HUES = [12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334];
 
 export const NEUTRAL: Rgb = 0xc9ccd3;
 const NEUTRAL_ON_DARK: Rgb = 0x3f4552;
-const MORE: Rgb = 0xe06b00;
-const LESS: Rgb = 0x1f74c4;
+const INCREASED: Rgb = 0xe06b00;
+const DECREASED: Rgb = 0x1f74c4;
 
 /** Blue to orange on one scale: full colour at half and at twice; grey inside the counting noise. */
 export function changeColour(change: Change): Rgb {
   if (change.direction === "same" || change.direction === "unknown") return NEUTRAL;
   const strength = 0.25 + 0.75 * Math.min(Math.abs(change.doublings), 1);
-  return mix(NEUTRAL, change.delta > 0 ? MORE : LESS, strength);
+  return mix(NEUTRAL, change.delta > 0 ? INCREASED : DECREASED, strength);
 }
 
 /** Black or white, whichever contrasts more with the fill (WCAG relative luminance). */
-export function inkOn(fill: Rgb): "#000" | "#fff" {
+export function textColourOn(fill: Rgb): "#000" | "#fff" {
   const linear = [fill >> 16, (fill >> 8) & 255, fill & 255].map((channel) => {
     const part = channel / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
@@ -80,7 +80,7 @@ export function inkOn(fill: Rgb): "#000" | "#fff" {
 }
 
 /** A fill on a ground: what did not change stands back on a dark one too. */
-export const onGround = (fill: Rgb, ground: Rgb): Rgb => (fill === NEUTRAL && inkOn(ground) === "#fff" ? NEUTRAL_ON_DARK : fill);
+export const onBackground = (fill: Rgb, background: Rgb): Rgb => (fill === NEUTRAL && textColourOn(background) === "#fff" ? NEUTRAL_ON_DARK : fill);
 
 export const css = (colour: Rgb): string => `#${colour.toString(16).padStart(6, "0")}`;
 
@@ -104,16 +104,16 @@ export function mix(from: Rgb, to: Rgb, part: number): Rgb {
 }
 
 /** Spreads a 32-bit hash over 0…1. */
-function spread(value: number): number {
+function toUnitInterval(value: number): number {
   const mixed = Math.imul(value ^ (value >>> 15), 0x2c1b3c6d);
   return ((mixed ^ (mixed >>> 13)) >>> 0) / 0x1_0000_0000;
 }
 
 function hsl(hue: number, saturation: number, lightness: number): Rgb {
-  const reach = saturation * Math.min(lightness, 1 - lightness);
+  const amplitude = saturation * Math.min(lightness, 1 - lightness);
   const channel = (offset: number) => {
     const at = (offset + hue / 30) % 12;
-    return Math.round(255 * (lightness - reach * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
+    return Math.round(255 * (lightness - amplitude * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
   };
   return (channel(0) << 16) | (channel(8) << 8) | channel(4);
 }

@@ -1,11 +1,11 @@
-import { css, inkOn, mix, onGround, pixelOf, type Rgb } from "./colour.ts";
+import { css, textColourOn, mix, onBackground, pixelOf, type Rgb } from "./colour.ts";
 import { boxOf, type Boxes } from "./layout.ts";
 
 export const ROW_PIXELS = 20;
 export const FONT = '12px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
-/** How one node looks, apart from where it lies. */
-export interface Look {
+/** The appearance of a node, without its position. */
+export interface BoxStyle {
   readonly fill: Rgb;
   readonly label: string;
   readonly hatch: "" | "new" | "gone";
@@ -13,17 +13,17 @@ export interface Look {
 
 export interface Scene {
   readonly boxes: Boxes;
-  readonly look: (node: number) => Look;
-  /** 1 for the frames a search found; null when nothing is searched for. */
+  readonly style: (node: number) => BoxStyle;
+  /** 1 for frames that match the search; null without a search. */
   readonly hit: Uint8Array | null;
-  /** Rows above this one are the callers of what is zoomed into. */
+  /** Rows above this one are callers of the focused frame. */
   readonly focusLevel: number;
   readonly selected: number;
   readonly hovered: number;
 }
 
-/** What a graph is drawn on; `inks` and `raster` are kept from frame to frame. */
-export interface Paper {
+/** The surface that a graph is drawn on; `colours` and `raster` are reused between frames. */
+export interface Surface {
   readonly width: number;
   readonly height: number;
   readonly scroll: number;
@@ -31,7 +31,7 @@ export interface Paper {
   /** Device pixels for each of the page's. */
   readonly ratio: number;
   readonly outline: Rgb;
-  readonly inks: Inks;
+  readonly colours: FillColours;
   readonly raster: Raster;
 }
 
@@ -50,103 +50,103 @@ export class Raster {
   }
 }
 
-/** A fill as a canvas and as its pixels take it, and the ink that is read on it. Most boxes need their pixel alone. */
-export interface Ink {
+/** A fill colour as CSS and as a pixel, and a readable text colour on it. Most boxes need their pixel alone. */
+export interface FillColour {
   readonly fill: string;
   readonly pixel: number;
-  readonly ink: "#000" | "#fff";
+  readonly textColour: "#000" | "#fff";
 }
 
-/** The fills of one theme, each worked out once. */
-export class Inks {
-  private readonly full = new Map<Rgb, Ink>();
-  private readonly faded = new Map<Rgb, Ink>();
+/** The fill colours of one theme, each computed once. */
+export class FillColours {
+  private readonly full = new Map<Rgb, FillColour>();
+  private readonly faded = new Map<Rgb, FillColour>();
 
   constructor(readonly background: Rgb) {}
 
-  of(fill: Rgb, faded: boolean): Ink {
-    const known = faded ? this.faded : this.full;
-    const found = known.get(fill);
-    if (found) return found;
-    const seen = onGround(fill, this.background);
-    const shown = faded ? mix(seen, this.background, FADING) : seen;
-    const made: Ink = { pixel: pixelOf(shown), get fill() { return css(shown); }, get ink() { return inkOn(shown); } };
-    known.set(fill, made);
-    return made;
+  of(fill: Rgb, faded: boolean): FillColour {
+    const cache = faded ? this.faded : this.full;
+    const cached = cache.get(fill);
+    if (cached) return cached;
+    const base = onBackground(fill, this.background);
+    const displayed = faded ? mix(base, this.background, FADE_SHARE) : base;
+    const colour: FillColour = { pixel: pixelOf(displayed), get fill() { return css(displayed); }, get textColour() { return textColourOn(displayed); } };
+    cache.set(fill, colour);
+    return colour;
   }
 }
 
-/** How much of the ground shows through frames that a search did not find, and through callers. */
-export const FADING = 0.72;
+/** How far frames that do not match the search, and callers, fade into the background. */
+export const FADE_SHARE = 0.72;
 
 /** Draws the rows in view. Everything it shows was computed before; it only paints. */
-export function draw(context: CanvasRenderingContext2D, scene: Scene, paper: Paper): void {
-  const { boxes, hit, look, focusLevel } = scene;
+export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: Surface): void {
+  const { boxes, hit, style: styleOf, focusLevel } = scene;
   const { rowStart, order, sliver } = boxes;
-  const { inks, ratio, raster: { pixels, width: across, height: down } } = paper;
+  const { colours, ratio, raster: { pixels, width: pixelWidth, height: pixelHeight } } = surface;
   const gap = Math.max(Math.round(ratio), 1);
-  const narrow = paper.characterWidth * 2 + 6;
-  const named: number[] = [];
-  const marked: number[] = [];
-  const inkOf = (i: number, seen: Look) => inks.of(seen.fill, (hit !== null && hit[boxes.node[i]] === 0) || boxes.level[i] < focusLevel);
-  const run = (line: Uint32Array, i: number, seen: Look) => {
+  const minLabelWidth = surface.characterWidth * 2 + 6;
+  const labelled: number[] = [];
+  const slivers: number[] = [];
+  const colourOf = (i: number, style: BoxStyle) => colours.of(style.fill, (hit !== null && hit[boxes.node[i]] === 0) || boxes.level[i] < focusLevel);
+  const run = (line: Uint32Array, i: number, style: BoxStyle) => {
     const left = Math.round(boxes.x[i] * ratio);
     const right = Math.round((boxes.x[i] + boxes.width[i]) * ratio);
     const until = Math.max(sliver[i] ? right : right - gap, left + 1);
-    const { pixel } = inkOf(i, seen);
+    const { pixel } = colourOf(i, style);
     // Most boxes are a few pixels: a call of `fill` for each takes longer.
     for (let at = left; at < until; at++) line[at] = pixel;
   };
-  pixels.fill(pixelOf(inks.background));
-  const lastRow = Math.min(Math.ceil((paper.scroll + paper.height) / ROW_PIXELS), boxes.rows);
-  for (let row = Math.max(Math.floor(paper.scroll / ROW_PIXELS), 0); row < lastRow; row++) {
-    const top = Math.round((row * ROW_PIXELS - paper.scroll) * ratio);
-    const bottom = Math.min(top + Math.round(ROW_PIXELS * ratio) - gap, down);
+  pixels.fill(pixelOf(colours.background));
+  const lastRow = Math.min(Math.ceil((surface.scroll + surface.height) / ROW_PIXELS), boxes.rows);
+  for (let row = Math.max(Math.floor(surface.scroll / ROW_PIXELS), 0); row < lastRow; row++) {
+    const top = Math.round((row * ROW_PIXELS - surface.scroll) * ratio);
+    const bottom = Math.min(top + Math.round(ROW_PIXELS * ratio) - gap, pixelHeight);
     const first = Math.max(top, 0);
     if (first >= bottom) continue;
-    const line = pixels.subarray(first * across, (first + 1) * across);
-    marked.length = 0;
+    const line = pixels.subarray(first * pixelWidth, (first + 1) * pixelWidth);
+    slivers.length = 0;
     for (let at = rowStart[row]; at < rowStart[row + 1]; at++) {
       const i = order[at];
-      const seen = look(boxes.node[i]);
-      run(line, i, seen);
-      if (boxes.width[i] > narrow || seen.hatch !== "") named.push(i);
-      if (boxes.width[i] > 1 && sliver[i]) marked.push(i);
+      const style = styleOf(boxes.node[i]);
+      run(line, i, style);
+      if (boxes.width[i] > minLabelWidth || style.hatch !== "") labelled.push(i);
+      if (boxes.width[i] > 1 && sliver[i]) slivers.push(i);
     }
     // What a search marks lies on top of its neighbours.
-    for (const i of marked) run(line, i, look(boxes.node[i]));
-    for (let y = first + 1; y < bottom; y++) pixels.copyWithin(y * across, first * across, (first + 1) * across);
+    for (const i of slivers) run(line, i, styleOf(boxes.node[i]));
+    for (let y = first + 1; y < bottom; y++) pixels.copyWithin(y * pixelWidth, first * pixelWidth, (first + 1) * pixelWidth);
   }
-  paper.raster.show();
+  surface.raster.show();
   context.font = FONT;
   context.textBaseline = "middle";
-  for (const i of named) {
-    const seen = look(boxes.node[i]);
-    const y = boxes.level[i] * ROW_PIXELS - paper.scroll;
+  for (const i of labelled) {
+    const style = styleOf(boxes.node[i]);
+    const y = boxes.level[i] * ROW_PIXELS - surface.scroll;
     const width = Math.max(boxes.width[i] - 1, 1);
-    const { ink } = inkOf(i, seen);
-    if (seen.hatch !== "") hatch(context, boxes.x[i], y, width, seen.hatch, ink);
-    if (width < narrow) continue;
-    context.fillStyle = ink;
-    label(context, badge(seen), Math.round(boxes.x[i]), y, width, paper.characterWidth);
+    const { textColour } = colourOf(i, style);
+    if (style.hatch !== "") hatch(context, boxes.x[i], y, width, style.hatch, textColour);
+    if (width < minLabelWidth) continue;
+    context.fillStyle = textColour;
+    label(context, badge(style), Math.round(boxes.x[i]), y, width, surface.characterWidth);
   }
-  for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, node, node === scene.selected ? 2 : 1, paper);
+  for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, node, node === scene.selected ? 2 : 1, surface);
 }
 
-function outline(context: CanvasRenderingContext2D, boxes: Boxes, node: number, lineWidth: number, paper: Paper): void {
+function outline(context: CanvasRenderingContext2D, boxes: Boxes, node: number, lineWidth: number, surface: Surface): void {
   const i = boxOf(boxes, node);
   if (i < 0) return;
-  const y = boxes.level[i] * ROW_PIXELS - paper.scroll;
-  context.strokeStyle = css(paper.outline);
+  const y = boxes.level[i] * ROW_PIXELS - surface.scroll;
+  context.strokeStyle = css(surface.outline);
   context.lineWidth = lineWidth;
   context.strokeRect(boxes.x[i] + 1, y + 1, Math.max(boxes.width[i] - 3, 1), ROW_PIXELS - 3);
 }
 
-/** What a box says: hatched ones in words too. */
-export const badge = (look: Look) => (look.hatch === "" ? look.label : `${look.hatch} ▸ ${look.label}`);
+/** The text of a box; hatched ones name their change. */
+export const badge = (style: BoxStyle) => (style.hatch === "" ? style.label : `${style.hatch} ▸ ${style.label}`);
 
 /** Diagonal lines, leaning one way for new and the other for gone. */
-function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: number, kind: "new" | "gone", ink: string): void {
+function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: number, kind: "new" | "gone", colour: string): void {
   context.save();
   context.beginPath();
   context.rect(x, y, width, ROW_PIXELS - 1);
@@ -157,7 +157,7 @@ function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: n
     context.moveTo(at, y + ROW_PIXELS);
     context.lineTo(at + lean, y);
   }
-  context.strokeStyle = ink;
+  context.strokeStyle = colour;
   context.globalAlpha = 0.28;
   context.lineWidth = 1.5;
   context.stroke();
@@ -166,10 +166,10 @@ function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: n
 
 /** A name is cut by its character count; one with other scripts in it, whose widths differ, is clipped. */
 function label(context: CanvasRenderingContext2D, text: string, x: number, y: number, width: number, character: number): void {
-  const room = Math.floor((width - 6) / character);
+  const maxCharacters = Math.floor((width - 6) / character);
   const middle = y + ROW_PIXELS / 2;
-  if (/^[\x20-\x7e▸▲▼]*$/.test(text.slice(0, room + 1))) {
-    context.fillText(text.length > room ? `${text.slice(0, Math.max(room - 1, 1))}…` : text, x + 4, middle);
+  if (/^[\x20-\x7e▸▲▼]*$/.test(text.slice(0, maxCharacters + 1))) {
+    context.fillText(text.length > maxCharacters ? `${text.slice(0, Math.max(maxCharacters - 1, 1))}…` : text, x + 4, middle);
     return;
   }
   context.save();
@@ -177,6 +177,6 @@ function label(context: CanvasRenderingContext2D, text: string, x: number, y: nu
   context.rect(x, y, width, ROW_PIXELS);
   context.clip();
   context.direction = "ltr";
-  context.fillText(`\u2068${text.slice(0, room * 2)}\u2069`, x + 4, middle);
+  context.fillText(`\u2068${text.slice(0, maxCharacters * 2)}\u2069`, x + 4, middle);
   context.restore();
 }

@@ -1,35 +1,35 @@
 import { css, fromCss, type Rgb } from "./colour.ts";
 import { Camera, zoomed } from "./camera.ts";
-import { draw, FONT, Inks, Raster, ROW_PIXELS, type Scene } from "./draw.ts";
+import { draw, FONT, FillColours, Raster, ROW_PIXELS, type Scene } from "./draw.ts";
 import { Gestures } from "./gestures.ts";
 import { boxAt, boxOf, Layout, type Boxes, type Range } from "./layout.ts";
 import { Minimap } from "./minimap.ts";
-import type { Answers, DrawnBox, InView, Picture } from "./picture.ts";
+import type { FlameGraphEvents, DrawnBox, VisibleGraph, Picture } from "./picture.ts";
 import { Tooltip } from "./tooltip.ts";
-import { walk, type Step } from "./walk.ts";
+import { nextFrame, type ArrowStep } from "./walk.ts";
 
-export type { Answers, DrawnBox, InView, Picture } from "./picture.ts";
+export type { FlameGraphEvents as Answers, DrawnBox, VisibleGraph as InView, Picture } from "./picture.ts";
 
-const ARROWS: Record<string, Step> = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
+const ARROWS: Record<string, ArrowStep> = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 
 /** How long a zoom moves, where motion is welcome. */
 const MOTION_MS = 160;
 
 /** A flame graph in a host element: one canvas the size of what is in view, inside a scrolling box, under a minimap. */
-export class FlameView {
-  private readonly scroller = element("div", "flame-scroll");
-  private readonly spacer = element("div", "flame-spacer");
+export class FlameGraphView {
+  private readonly scroller = createElement("div", "flame-scroll");
+  private readonly spacer = createElement("div", "flame-spacer");
   private readonly canvas = document.createElement("canvas");
   private readonly tooltip = new Tooltip();
   private readonly minimap: Minimap;
   private readonly context: CanvasRenderingContext2D;
-  private readonly watch: ResizeObserver;
-  private readonly forget: () => void;
+  private readonly observer: ResizeObserver;
+  private readonly unsubscribe: () => void;
   private readonly characterWidth: number;
   private picture: Picture | null = null;
   private layout: Layout | null = null;
   private placed: Boxes | null = null;
-  private colours: { readonly inks: Inks; readonly outline: Rgb } | null = null;
+  private theme: { readonly fills: FillColours; readonly outline: Rgb } | null = null;
   private raster: Raster | null = null;
   private size = { width: 0, height: 0, ratio: 0 };
   private selected = 0;
@@ -41,16 +41,16 @@ export class FlameView {
   private motion: { readonly from: Range; start: number } | null = null;
   private stale = false;
   private rows = 0;
-  private waiting: PointerEvent | null = null;
+  private pendingPointer: PointerEvent | null = null;
   /** Whether the selection was made by a finger: a second tap on it zooms. */
-  private tapped = false;
+  private isTouchSelection = false;
 
-  constructor(private readonly host: HTMLElement, private readonly answers: Answers, private readonly camera = new Camera()) {
+  constructor(private readonly host: HTMLElement, private readonly answers: FlameGraphEvents, private readonly camera = new Camera()) {
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", "flame graph");
     this.minimap = new Minimap(
-      (range) => this.look(range),
+      (range) => this.moveTo(range),
       (part) => (this.scroller.scrollTop = part * this.scroller.scrollHeight),
     );
     this.spacer.append(this.canvas);
@@ -64,7 +64,7 @@ export class FlameView {
     this.scroller.addEventListener("scroll", () => this.scrolled());
     new Gestures(this.canvas, {
       pan: (right, down) => this.pan(right, down),
-      zoom: (x, factor) => this.look(zoomed(this.target(), x / this.size.width, factor)),
+      zoom: (x, factor) => this.moveTo(zoomed(this.target(), x / this.size.width, factor)),
       hover: (event) => this.pointAt(event),
       leave: () => this.hover(-1),
       press: (event, byTouch) => this.press(event, byTouch),
@@ -73,25 +73,25 @@ export class FlameView {
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("focus", () => this.request());
     this.canvas.addEventListener("blur", () => this.request());
-    this.forget = camera.listen((smooth) => this.aim(smooth));
+    this.unsubscribe = camera.listen((smooth) => this.moveToTarget(smooth));
     // It also tells the size that there was to begin with.
-    this.watch = new ResizeObserver(() => {
+    this.observer = new ResizeObserver(() => {
       const { width, height, ratio } = this.size;
       if (width !== this.scroller.clientWidth || height !== this.scroller.clientHeight || ratio !== (window.devicePixelRatio || 1)) this.resize();
     });
-    this.watch.observe(this.scroller);
+    this.observer.observe(this.scroller);
   }
 
   show(picture: Picture): void {
     const before = this.picture;
-    const other = before?.tree !== picture.tree;
-    const moved = other || before?.focus !== picture.focus;
+    const isOtherTree = before?.tree !== picture.tree;
+    const moved = isOtherTree || before?.focus !== picture.focus;
     this.picture = picture;
     this.canvas.setAttribute("aria-label", picture.label);
-    if (other || before.total !== picture.total) this.layout = new Layout(picture.tree.level, picture.shape, picture.total);
+    if (isOtherTree || before.total !== picture.total) this.layout = new Layout(picture.tree.level, picture.shape, picture.total);
     if (moved) this.selected = picture.focus;
-    if (other) this.hovered = -1;
-    if (moved && !other && this.placed) this.aim(true);
+    if (isOtherTree) this.hovered = -1;
+    if (moved && !isOtherTree && this.placed) this.moveToTarget(true);
     this.resize();
     // To read how far it has scrolled would lay the page out once more.
     if (moved && (before || picture.focus > 0)) this.reveal(picture.focus);
@@ -119,7 +119,7 @@ export class FlameView {
 
   /** Paints again in the host's present colours. */
   repaint(): void {
-    this.colours = null;
+    this.theme = null;
     this.request();
   }
 
@@ -133,29 +133,29 @@ export class FlameView {
     const placed = this.placed;
     if (!picture || !placed) return [];
     return Array.from(placed.node, (node, i) => {
-      const look = picture.look(node);
+      const style = picture.style(node);
       return {
         name: picture.tree.names[picture.tree.name[node]],
         level: placed.level[i],
         x: Math.round(placed.x[i] * 100) / 100,
         width: Math.round(placed.width[i] * 100) / 100,
-        fill: css(look.fill),
-        hatch: look.hatch,
+        fill: css(style.fill),
+        hatch: style.hatch,
         hit: picture.hit !== null && picture.hit[node] === 1,
       };
     });
   }
 
   /** What a picture file is made of: the boxes in view, where they lie and what they are called. */
-  inView(): InView | null {
+  visible(): VisibleGraph | null {
     this.settle();
     const { picture, placed, scroller, size } = this;
     return picture && placed && { picture, boxes: placed, width: size.width, top: scroller.scrollTop, height: size.height };
   }
 
   destroy(): void {
-    this.forget();
-    this.watch.disconnect();
+    this.unsubscribe();
+    this.observer.disconnect();
     cancelAnimationFrame(this.frame);
     this.minimap.element.remove();
     this.host.replaceChildren();
@@ -168,15 +168,15 @@ export class FlameView {
     return camera.range(layout.rangeOf(picture.focus), picture.total[0]);
   }
 
-  private look(range: Range): void {
+  private moveTo(range: Range): void {
     const { picture, layout, camera } = this;
-    if (picture && layout && this.size.width > 0) camera.look(range, layout.rangeOf(picture.focus), picture.total[0]);
+    if (picture && layout && this.size.width > 0) camera.show(range, layout.rangeOf(picture.focus), picture.total[0]);
   }
 
   /** Goes to the target: in a motion, or with the next frame. */
-  private aim(smooth: boolean): void {
-    const still = !smooth || matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.motion = still || this.range.span <= 0 || this.target().span <= 0 ? null : { from: this.range, start: 0 };
+  private moveToTarget(smooth: boolean): void {
+    const isInstant = !smooth || matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.motion = isInstant || this.range.span <= 0 || this.target().span <= 0 ? null : { from: this.range, start: 0 };
     this.stale = true;
     this.request();
   }
@@ -185,7 +185,7 @@ export class FlameView {
   private settle(): void {
     if (!this.stale) return;
     this.motion = null;
-    this.arrange(this.target());
+    this.computeBoxes(this.target());
     this.request();
   }
 
@@ -193,7 +193,7 @@ export class FlameView {
     const { picture, scroller, canvas, context } = this;
     const width = scroller.clientWidth;
     if (!picture || width === 0) return;
-    if (!this.motion) this.arrange(this.target(), width);
+    if (!this.motion) this.computeBoxes(this.target(), width);
     const height = scroller.clientHeight;
     const ratio = window.devicePixelRatio || 1;
     const { size } = this;
@@ -210,7 +210,7 @@ export class FlameView {
   }
 
   /** Computes the boxes of a range. */
-  private arrange(range: Range, width = this.size.width): void {
+  private computeBoxes(range: Range, width = this.size.width): void {
     const { picture, layout, spacer } = this;
     if (!picture || !layout || width === 0) return;
     this.placed = layout.place(range, width, picture.marksBefore, picture.focus);
@@ -231,35 +231,35 @@ export class FlameView {
     const { picture, layout, size, scroller } = this;
     if (!picture || !layout || size.width === 0) return;
     if (this.motion) this.move(this.motion, now);
-    else if (this.stale) this.arrange(this.target());
+    else if (this.stale) this.computeBoxes(this.target());
     const { placed, raster } = this;
     if (!placed || !raster) return;
-    this.colours ??= coloursOf(this.host);
-    const { inks, outline } = this.colours;
+    this.theme ??= readTheme(this.host);
+    const { fills, outline } = this.theme;
     const focusLevel = picture.tree.level[picture.focus];
-    const scene: Scene = { boxes: placed, look: picture.look, hit: picture.hit, focusLevel, selected: this.outlined(), hovered: this.hovered };
+    const scene: Scene = { boxes: placed, style: picture.style, hit: picture.hit, focusLevel, selected: this.outlinedNode(), hovered: this.hovered };
     const top = scroller.scrollTop;
-    draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, inks, raster });
+    draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, colours: fills, raster });
     this.canvas.dataset.drawn = String(placed.count);
-    this.overview(picture);
+    this.showMinimap(picture);
   }
 
   /** The minimap, where the whole is not in view. Its picture of another tree comes after that of the graph. */
-  private overview(picture: Picture): void {
-    const { size, minimap, scroller, colours } = this;
+  private showMinimap(picture: Picture): void {
+    const { size, minimap, scroller, theme } = this;
     const range = this.target();
     const total = picture.total[0];
     const tall = this.rows * ROW_PIXELS;
     const whole = range.span <= 0 || range.span >= total;
-    if (!colours || (whole && tall <= size.height)) {
+    if (!theme || (whole && tall <= size.height)) {
       minimap.show(null);
       return;
     }
-    const paint = minimap.painter(picture, size.width, size.ratio, colours.inks.background);
+    const paint = minimap.painter(picture, size.width, size.ratio, theme.fills.background);
     if (paint) {
-      requestAnimationFrame(() => whenIdle(() => {
+      requestAnimationFrame(() => requestIdle(() => {
         paint();
-        if (this.picture) this.overview(this.picture);
+        if (this.picture) this.showMinimap(this.picture);
       }));
     }
     // Zoomed in, frames show that are too narrow for the strip and may lie deeper.
@@ -274,13 +274,13 @@ export class FlameView {
     const to = this.target();
     if (part === 1) {
       this.motion = null;
-      this.arrange(to);
-      if (this.waiting) this.pointAt(this.waiting);
+      this.computeBoxes(to);
+      if (this.pendingPointer) this.pointAt(this.pendingPointer);
       return;
     }
     const eased = 1 - (1 - part) ** 3;
     const { from } = motion;
-    this.arrange({ from: from.from + (to.from - from.from) * eased, span: from.span + (to.span - from.span) * eased });
+    this.computeBoxes({ from: from.from + (to.from - from.from) * eased, span: from.span + (to.span - from.span) * eased });
     this.request();
   }
 
@@ -292,7 +292,7 @@ export class FlameView {
   }
 
   /** The selection, once a person has made one or may be walking with the arrows. */
-  private outlined(): number {
+  private outlinedNode(): number {
     return this.selected !== this.picture?.focus || document.activeElement === this.canvas ? this.selected : -1;
   }
 
@@ -305,7 +305,7 @@ export class FlameView {
 
   private pointAt(event: PointerEvent): void {
     // Where things will lie is not what a pointer is over while they move.
-    this.waiting = this.motion ? event : null;
+    this.pendingPointer = this.motion ? event : null;
     if (this.motion) return;
     const node = this.nodeAt(event.offsetX, event.offsetY);
     this.canvas.classList.toggle("pointing", node >= 0);
@@ -314,12 +314,12 @@ export class FlameView {
   }
 
   private hover(node: number): void {
-    if (node < 0) this.waiting = null;
+    if (node < 0) this.pendingPointer = null;
     if (node !== this.hovered) {
       this.hovered = node;
       this.answers.hover(node);
       this.request();
-      if (node >= 0) this.tooltip.say((this.picture as Picture).describe(node));
+      if (node >= 0) this.tooltip.show((this.picture as Picture).describe(node));
     }
     if (node < 0) this.tooltip.hide();
   }
@@ -327,8 +327,8 @@ export class FlameView {
   private press(event: MouseEvent, byTouch: boolean): void {
     const node = this.nodeAt(event.offsetX, event.offsetY);
     if (node < 0) return;
-    const again = node === this.selected && this.tapped;
-    this.tapped = byTouch;
+    const again = node === this.selected && this.isTouchSelection;
+    this.isTouchSelection = byTouch;
     this.choose(node);
     if (byTouch && !again) this.answers.tap?.(node);
     else this.answers.zoom(node);
@@ -337,7 +337,7 @@ export class FlameView {
   private pan(right: number, down: number): boolean {
     const { scroller, size } = this;
     const before = this.target();
-    this.look({ from: before.from - (right / size.width) * before.span, span: before.span });
+    this.moveTo({ from: before.from - (right / size.width) * before.span, span: before.span });
     const top = scroller.scrollTop;
     scroller.scrollTop = top - down;
     return Math.abs(this.target().from - before.from) > before.span * 1e-9 || scroller.scrollTop !== top;
@@ -357,7 +357,7 @@ export class FlameView {
     const step = ARROWS[event.key];
     const side = step === "left" ? 1 : step === "right" ? -1 : 0;
     if (event.shiftKey && side !== 0) this.pan((side * this.size.width) / 10, 0);
-    else if (step) this.choose(walk(picture.shape, picture.total, this.selected, step));
+    else if (step) this.choose(nextFrame(picture.shape, picture.total, this.selected, step));
     else if (event.key === "Enter") this.answers.zoom(this.selected);
     else if (event.key === "Home") this.choose(picture.focus);
     else if (event.key === "+" || event.key === "=") this.zoomBy(0.8);
@@ -372,7 +372,7 @@ export class FlameView {
     const range = this.target();
     const at = this.layout?.rangeOf(this.selected) ?? range;
     const middle = (Math.max(at.from, range.from) + Math.min(at.from + at.span, range.from + range.span)) / 2;
-    this.look(zoomed(range, Math.min(Math.max((middle - range.from) / range.span, 0), 1), factor));
+    this.moveTo(zoomed(range, Math.min(Math.max((middle - range.from) / range.span, 0), 1), factor));
   }
 
   /** The menu of the selected frame, below its box. */
@@ -395,9 +395,9 @@ export class FlameView {
   private reveal(node: number, across = this.camera.moved): void {
     const { layout, scroller } = this;
     const at = layout?.rangeOf(node);
-    const seen = this.target();
-    if (at && across && at.span > 0 && (at.from >= seen.from + seen.span || at.from + at.span <= seen.from)) {
-      this.look({ from: at.from + (at.span - seen.span) / 2, span: seen.span });
+    const visible = this.target();
+    if (at && across && at.span > 0 && (at.from >= visible.from + visible.span || at.from + at.span <= visible.from)) {
+      this.moveTo({ from: at.from + (at.span - visible.span) / 2, span: visible.span });
     }
     const level = this.picture?.tree.level[node] ?? 0;
     const top = level * ROW_PIXELS;
@@ -408,15 +408,15 @@ export class FlameView {
 }
 
 /** Between two frames; not every browser tells when nothing else is to be done. */
-const whenIdle: (work: () => void) => unknown = window.requestIdleCallback ?? setTimeout;
+const requestIdle: (work: () => void) => unknown = window.requestIdleCallback ?? setTimeout;
 
-function element(tag: string, className: string): HTMLElement {
-  const made = document.createElement(tag);
-  made.className = className;
-  return made;
+function createElement(tag: string, className: string): HTMLElement {
+  const element = document.createElement(tag);
+  element.className = className;
+  return element;
 }
 
-function coloursOf(host: HTMLElement): { inks: Inks; outline: Rgb } {
+function readTheme(host: HTMLElement): { fills: FillColours; outline: Rgb } {
   const style = getComputedStyle(host);
-  return { inks: new Inks(fromCss(style.getPropertyValue("--panel"))), outline: fromCss(style.getPropertyValue("--text")) };
+  return { fills: new FillColours(fromCss(style.getPropertyValue("--panel"))), outline: fromCss(style.getPropertyValue("--text")) };
 }

@@ -1,5 +1,5 @@
-/** What hands do to a graph. Pixels are those of the element; what moved nothing gives back false. */
-export interface Moves {
+/** The handlers of gestures. Coordinates are pixels of the element; a handler returns false if nothing moved. */
+export interface GestureHandlers {
   pan(right: number, down: number): boolean;
   /** Makes what is in view `factor` times as wide, around `x`. */
   zoom(x: number, factor: number): void;
@@ -10,8 +10,8 @@ export interface Moves {
   menu(x: number, y: number, event: { clientX: number; clientY: number }): boolean;
 }
 
-/** Below this many pixels a press is one even if the hand was not still. */
-const STILL = 5;
+/** Movements below this many pixels still count as a press. */
+const DRAG_THRESHOLD = 5;
 const LONG_PRESS_MS = 500;
 
 /**
@@ -27,71 +27,71 @@ export class Gestures {
   private byTouch = false;
   private pressing = 0;
 
-  constructor(private readonly element: HTMLElement, private readonly moves: Moves) {
+  constructor(private readonly element: HTMLElement, private readonly handlers: GestureHandlers) {
     const on = <Name extends keyof HTMLElementEventMap>(name: Name, listen: (event: HTMLElementEventMap[Name]) => void) =>
       element.addEventListener(name, listen, { passive: false });
     on("pointerdown", (event) => this.pointerDown(event));
     on("pointermove", (event) => this.pointerMove(event));
     on("pointerup", (event) => this.pointerUp(event));
     on("pointercancel", (event) => this.pointerUp(event));
-    on("pointerleave", () => moves.leave());
+    on("pointerleave", () => handlers.leave());
     on("touchmove", (event) => {
       if (event.touches.length > 1 && event.cancelable) event.preventDefault();
     });
     on("click", (event) => {
-      if (!this.moved) moves.press(event, this.byTouch);
+      if (!this.moved) handlers.press(event, this.byTouch);
     });
     on("contextmenu", (event) => {
       this.still();
       // A keyboard's menu key is a key press first, which knows the frame that is selected.
-      if ((event.button !== 2 && !this.byTouch) || moves.menu(event.offsetX, event.offsetY, event)) event.preventDefault();
+      if ((event.button !== 2 && !this.byTouch) || handlers.menu(event.offsetX, event.offsetY, event)) event.preventDefault();
     });
     on("wheel", (event) => this.wheel(event));
   }
 
   private pointerDown(event: PointerEvent): void {
     this.byTouch = event.pointerType === "touch";
-    this.down.set(event.pointerId, at(event));
+    this.down.set(event.pointerId, pointOf(event));
     this.still();
     if (this.down.size > 1) {
       this.moved = true;
       return;
     }
-    this.start = at(event);
+    this.start = pointOf(event);
     this.moved = false;
     const { offsetX, offsetY, clientX, clientY } = event;
     if (this.byTouch) {
       this.pressing = window.setTimeout(() => {
-        this.moved = this.moves.menu(offsetX, offsetY, { clientX, clientY });
+        this.moved = this.handlers.menu(offsetX, offsetY, { clientX, clientY });
       }, LONG_PRESS_MS);
     }
   }
 
   private pointerMove(event: PointerEvent): void {
-    const before = this.down.get(event.pointerId);
-    if (!before || event.buttons === 0) {
+    const previous = this.down.get(event.pointerId);
+    if (!previous || event.buttons === 0) {
       this.down.delete(event.pointerId);
-      if (event.pointerType !== "touch") this.moves.hover(event);
+      if (event.pointerType !== "touch") this.handlers.hover(event);
       return;
     }
-    const now = at(event);
-    if (!this.moved && Math.hypot(now.x - this.start.x, now.y - this.start.y) < STILL) return;
+    const now = pointOf(event);
+    if (!this.moved && Math.hypot(now.x - this.start.x, now.y - this.start.y) < DRAG_THRESHOLD) return;
     this.still();
     const others = [...this.down].filter(([id]) => id !== event.pointerId);
     this.down.set(event.pointerId, now);
-    if (others.length > 0) this.pinch(others[0][1], before, now);
-    else if (event.buttons === 1 && this.moves.pan(now.x - before.x, this.byTouch ? 0 : now.y - before.y)) {
+    if (others.length > 0) this.pinch(others[0][1], previous, now);
+    else if (event.buttons === 1 && this.handlers.pan(now.x - previous.x, this.byTouch ? 0 : now.y - previous.y)) {
       this.moved = true;
       if (this.element.isConnected) this.element.setPointerCapture(event.pointerId);
-      this.moves.leave();
+      this.handlers.leave();
     }
   }
 
-  private pinch(other: { x: number; y: number }, before: { x: number; y: number }, now: { x: number; y: number }): void {
-    const apart = (point: { x: number; y: number }) => Math.max(Math.hypot(point.x - other.x, point.y - other.y), 20);
+  private pinch(other: { x: number; y: number }, previous: { x: number; y: number }, now: { x: number; y: number }): void {
+    const distance = (point: { x: number; y: number }) => Math.max(Math.hypot(point.x - other.x, point.y - other.y), 20);
     const left = this.element.getBoundingClientRect().left;
-    this.moves.pan((now.x - before.x) / 2, 0);
-    this.moves.zoom((now.x + other.x) / 2 - left, apart(before) / apart(now));
+    this.handlers.pan((now.x - previous.x) / 2, 0);
+    this.handlers.zoom((now.x + other.x) / 2 - left, distance(previous) / distance(now));
   }
 
   private pointerUp(event: PointerEvent): void {
@@ -105,11 +105,11 @@ export class Gestures {
       event.preventDefault();
       const by = event.deltaY * unit;
       // A touchpad tells a pinch in small steps, a wheel in notches of a hundred or more.
-      this.moves.zoom(event.offsetX, Math.exp(Math.abs(by) < 50 ? by / 100 : by / 400));
+      this.handlers.zoom(event.offsetX, Math.exp(Math.abs(by) < 50 ? by / 100 : by / 400));
       return;
     }
     const right = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
-    if (Math.abs(right) > Math.abs(event.shiftKey ? 0 : event.deltaY) && this.moves.pan(-right * unit, 0)) event.preventDefault();
+    if (Math.abs(right) > Math.abs(event.shiftKey ? 0 : event.deltaY) && this.handlers.pan(-right * unit, 0)) event.preventDefault();
   }
 
   private still(): void {
@@ -117,4 +117,4 @@ export class Gestures {
   }
 }
 
-const at = ({ clientX, clientY }: PointerEvent) => ({ x: clientX, y: clientY });
+const pointOf = ({ clientX, clientY }: PointerEvent) => ({ x: clientX, y: clientY });

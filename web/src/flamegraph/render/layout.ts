@@ -68,7 +68,7 @@ export class Layout {
     const until = from + span;
     const scale = pixels / span;
     // Rounding decides on which side of the range's edge a sum falls: what only touches it is outside.
-    const hair = span * 1e-9;
+    const epsilon = span * 1e-9;
     // Of each level: where its next node begins, where the subtree that it lies in ends, and how far slivers fill it.
     const start = new Float64Array(deepest + 2);
     const past = new Int32Array(deepest + 2);
@@ -79,11 +79,11 @@ export class Layout {
       const begin = start[at];
       const finish = begin + width;
       start[at] = finish;
-      if (width > 0 ? finish <= from + hair : finish < from) {
+      if (width > 0 ? finish <= from + epsilon : finish < from) {
         i = end[i];
         continue;
       }
-      if (i > 0 && (width > 0 ? begin >= until - hair : begin > until)) {
+      if (i > 0 && (width > 0 ? begin >= until - epsilon : begin > until)) {
         // Its later siblings lie further right still.
         i = past[at];
         continue;
@@ -136,7 +136,7 @@ export function boxAt(boxes: Boxes, x: number, level: number): number {
   // Slivers may lie a little off their place, so a row is sorted but for them: this stops just right of the point.
   for (let high = rowStart[level + 1]; low < high; ) {
     const middle = (low + high) >> 1;
-    if (boxes.x[order[middle]] > x + OFF_PLACE) high = middle;
+    if (boxes.x[order[middle]] > x + MAX_OFFSET) high = middle;
     else low = middle + 1;
   }
   let under = -1;
@@ -147,13 +147,13 @@ export function boxAt(boxes: Boxes, x: number, level: number): number {
       if (sliver[box] === 1) return box;
       if (under < 0) under = box;
     }
-    if (left < x - OFF_PLACE) break;
+    if (left < x - MAX_OFFSET) break;
   }
   return under;
 }
 
 /** More pixels than a marked sliver may reach over its neighbour. */
-const OFF_PLACE = 2 * MARK_PIXELS;
+const MAX_OFFSET = 2 * MARK_PIXELS;
 
 /** Columns that grow by doubling and are used again from layout to layout. */
 class Columns {

@@ -1,15 +1,15 @@
-import { mix, onGround, pixelOf, type Rgb } from "./colour.ts";
-import { FADING, Raster } from "./draw.ts";
+import { mix, onBackground, pixelOf, type Rgb } from "./colour.ts";
+import { FADE_SHARE, Raster } from "./draw.ts";
 import { Layout, type Range } from "./layout.ts";
 import { zoomed } from "./camera.ts";
 import type { Picture } from "./picture.ts";
 
 export const MINIMAP_PIXELS = 32;
 /** So near an edge of the part in view a drag widens it; a finger needs more. */
-const GRIP = 6;
-const FINGER_GRIP = 16;
+const GRIP_PIXELS = 6;
+const TOUCH_GRIP_PIXELS = 16;
 
-export interface Shown {
+export interface MinimapViewport {
   /** Which part of the width is in view, and of how much. */
   readonly range: Range;
   readonly total: number;
@@ -30,10 +30,10 @@ export class Minimap {
   private painted: unknown[] = [];
   /** The rows of the whole tree, as many as are drawn. */
   rows = 1;
-  private shown: Shown | null = null;
+  private viewport: MinimapViewport | null = null;
   private grip: { readonly kind: "move" | "from" | "until" | "new"; readonly part: number; readonly range: Range } | null = null;
 
-  constructor(private readonly look: (range: Range) => void, private readonly scroll: (part: number) => void) {
+  constructor(private readonly moveTo: (range: Range) => void, private readonly scroll: (part: number) => void) {
     this.element.className = "minimap";
     this.frame.className = "minimap-frame";
     const hint = document.createElement("p");
@@ -47,18 +47,18 @@ export class Minimap {
   }
 
   /** Frames what is in view; null where that is the whole, and all of its rows. */
-  show(shown: Shown | null): void {
+  show(viewport: MinimapViewport | null): void {
     const { element, frame } = this;
-    element.classList.toggle("idle", shown === null);
-    this.shown = shown;
-    if (!shown) {
+    element.classList.toggle("idle", viewport === null);
+    this.viewport = viewport;
+    if (!viewport) {
       for (const name of ["tabindex", "role", "aria-label", "aria-valuenow", "aria-valuetext"]) element.removeAttribute(name);
       return;
     }
     element.tabIndex = 0;
     element.setAttribute("role", "slider");
     element.setAttribute("aria-label", "Part of the whole graph in view");
-    const { range, total, top, height } = shown;
+    const { range, total, top, height } = viewport;
     const left = (range.from / total) * 100;
     const width = (range.span / total) * 100;
     frame.style.left = `${left}%`;
@@ -71,42 +71,42 @@ export class Minimap {
 
   /** What paints the tree; null where it is there already, or on its way. */
   painter(picture: Picture, width: number, ratio: number, background: Rgb): (() => void) | null {
-    const wanted = [picture.tree, picture.total, picture.look, picture.hit, width, ratio, background];
-    if (wanted.every((each, at) => each === this.painted[at])) return null;
-    this.painted = wanted;
+    const inputs = [picture.tree, picture.total, picture.style, picture.hit, width, ratio, background];
+    if (inputs.every((input, at) => input === this.painted[at])) return null;
+    this.painted = inputs;
     return () => this.paint(picture, width, ratio, background);
   }
 
   private paint(picture: Picture, width: number, ratio: number, background: Rgb): void {
-    const across = Math.round(width * ratio);
-    const down = Math.round(MINIMAP_PIXELS * ratio);
-    this.canvas.width = across;
-    this.canvas.height = down;
+    const pixelWidth = Math.round(width * ratio);
+    const pixelHeight = Math.round(MINIMAP_PIXELS * ratio);
+    this.canvas.width = pixelWidth;
+    this.canvas.height = pixelHeight;
     const context = this.canvas.getContext("2d", { alpha: false });
     if (!context) return;
     const { level } = picture.tree;
-    const boxes = new Layout(level, picture.shape, picture.total).place({ from: 0, span: picture.total[0] }, across, null);
-    const raster = new Raster(context, across, down);
+    const boxes = new Layout(level, picture.shape, picture.total).place({ from: 0, span: picture.total[0] }, pixelWidth, null);
+    const raster = new Raster(context, pixelWidth, pixelHeight);
     const pixels = raster.pixels.fill(pixelOf(background));
     this.rows = boxes.rows;
-    const row = down / boxes.rows;
+    const row = pixelHeight / boxes.rows;
     for (let i = 0; i < boxes.count; i++) {
       const node = boxes.node[i];
-      const fill = onGround(picture.look(node).fill, background);
-      const colour = pixelOf(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADING) : fill);
+      const fill = onBackground(picture.style(node).fill, background);
+      const colour = pixelOf(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADE_SHARE) : fill);
       const left = Math.round(boxes.x[i]);
       const right = Math.max(Math.round(boxes.x[i] + boxes.width[i]), left + 1);
       const bottom = Math.max(Math.round((boxes.level[i] + 1) * row), Math.floor(boxes.level[i] * row) + 1);
-      for (let y = Math.floor(boxes.level[i] * row); y < bottom; y++) pixels.fill(colour, y * across + left, y * across + right);
+      for (let y = Math.floor(boxes.level[i] * row); y < bottom; y++) pixels.fill(colour, y * pixelWidth + left, y * pixelWidth + right);
     }
     raster.show();
   }
 
   private pointerDown(event: PointerEvent): void {
-    if (!this.shown || event.button !== 0) return;
-    const { range, total } = this.shown;
+    if (!this.viewport || event.button !== 0) return;
+    const { range, total } = this.viewport;
     const part = this.partOf(event);
-    const grip = ((event.pointerType === "touch" ? FINGER_GRIP : GRIP) / this.element.clientWidth) * total;
+    const grip = ((event.pointerType === "touch" ? TOUCH_GRIP_PIXELS : GRIP_PIXELS) / this.element.clientWidth) * total;
     const at = part * total;
     const until = range.from + range.span;
     const wide = range.span > grip * 3;
@@ -115,35 +115,35 @@ export class Minimap {
       : at > range.from - grip && at < until + grip && range.span < total ? "move" : "new";
     this.grip = { kind, part, range };
     this.element.setPointerCapture(event.pointerId);
-    if (kind === "new" && range.span < total) this.look({ from: at - range.span / 2, span: range.span });
+    if (kind === "new" && range.span < total) this.moveTo({ from: at - range.span / 2, span: range.span });
     this.scrollTo(event);
   }
 
   private pointerMove(event: PointerEvent): void {
-    const { grip, shown } = this;
-    if (!grip || !shown) return;
-    const by = (this.partOf(event) - grip.part) * shown.total;
+    const { grip, viewport } = this;
+    if (!grip || !viewport) return;
+    const by = (this.partOf(event) - grip.part) * viewport.total;
     const { from, span } = grip.range;
     const edges = grip.kind === "move" ? [from + by, from + by + span]
       : grip.kind === "from" ? [from + by, from + span]
       : grip.kind === "until" ? [from, from + span + by]
-      : [grip.part * shown.total, grip.part * shown.total + by];
+      : [grip.part * viewport.total, grip.part * viewport.total + by];
     // A new part needs a drag of some width; before that the press has moved the frame there.
-    if (grip.kind === "new" && Math.abs(by / shown.total) * this.element.clientWidth < 4) return;
-    this.look({ from: Math.max(Math.min(...edges), grip.kind === "move" ? -Infinity : 0), span: Math.abs(edges[1] - edges[0]) });
+    if (grip.kind === "new" && Math.abs(by / viewport.total) * this.element.clientWidth < 4) return;
+    this.moveTo({ from: Math.max(Math.min(...edges), grip.kind === "move" ? -Infinity : 0), span: Math.abs(edges[1] - edges[0]) });
     this.scrollTo(event);
   }
 
   /** Where rows are out of view, a drag up or down scrolls to them. */
   private scrollTo(event: PointerEvent): void {
-    if (!this.shown || this.shown.height >= 1) return;
+    if (!this.viewport || this.viewport.height >= 1) return;
     const box = this.element.getBoundingClientRect();
-    this.scroll((event.clientY - box.top) / box.height - this.shown.height / 2);
+    this.scroll((event.clientY - box.top) / box.height - this.viewport.height / 2);
   }
 
   private key(event: KeyboardEvent): void {
-    if (!this.shown || event.ctrlKey || event.metaKey || event.altKey) return;
-    const { range, total } = this.shown;
+    if (!this.viewport || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { range, total } = this.viewport;
     const step = range.span / 10;
     const key = event.shiftKey ? ({ ArrowLeft: "+", ArrowRight: "-" }[event.key] ?? event.key) : event.key;
     const to: Record<string, Range | undefined> = {
@@ -154,10 +154,10 @@ export class Minimap {
       Home: { from: 0, span: range.span },
       End: { from: total - range.span, span: range.span },
     };
-    const wanted = Object.hasOwn(to, key) ? to[key] : undefined;
-    if (!wanted) return;
+    const inputs = Object.hasOwn(to, key) ? to[key] : undefined;
+    if (!inputs) return;
     event.preventDefault();
-    this.look(wanted);
+    this.moveTo(inputs);
   }
 
   private partOf(event: PointerEvent): number {

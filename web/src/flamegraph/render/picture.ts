@@ -1,14 +1,14 @@
-import type { Look } from "./draw.ts";
+import type { BoxStyle } from "./draw.ts";
 import type { Boxes } from "./layout.ts";
 import type { Shape, Tree } from "../tree/tree.ts";
 import type { Description } from "../analysis/frameDescription.ts";
 
-/** What a flame graph shows. `total` decides widths; everything is per node of `tree`. */
+/** The content of a flame graph. `total` decides widths; everything is per node of `tree`. */
 export interface Picture {
   readonly tree: Tree;
   readonly shape: Shape;
   readonly total: Float64Array;
-  readonly look: (node: number) => Look;
+  readonly style: (node: number) => BoxStyle;
   readonly describe: (node: number) => Description;
   readonly hit: Uint8Array | null;
   /** `marksBefore[i]` frames that must stay visible lie in front of node i. */
@@ -17,8 +17,8 @@ export interface Picture {
   readonly label: string;
 }
 
-/** A graph as it lies before a person: what a picture file is made of. */
-export interface InView {
+/** The visible part of a graph, from which picture files are made. */
+export interface VisibleGraph {
   readonly picture: Picture;
   readonly boxes: Boxes;
   readonly width: number;
@@ -27,7 +27,7 @@ export interface InView {
   readonly height: number;
 }
 
-export interface Answers {
+export interface FlameGraphEvents {
   /** Enter, a click, or a second tap. */
   zoom(node: number): void;
   select(node: number): void;

@@ -11,7 +11,7 @@ export class Tooltip {
     this.element.setAttribute("aria-hidden", "true");
   }
 
-  say({ title, rows }: Description): void {
+  show({ title, rows }: Description): void {
     const heading = document.createElement("strong");
     heading.textContent = title;
     const list = document.createElement("dl");

@@ -1,12 +1,12 @@
 import { childrenOf, type Shape } from "../tree/tree.ts";
 
-export type Step = "up" | "down" | "left" | "right";
+export type ArrowStep = "up" | "down" | "left" | "right";
 
 /**
  * The frame an arrow key leads to: up to the caller, down to the widest callee, left and right to the
  * siblings that have a width. At an edge it stays where it is.
  */
-export function walk(shape: Shape, total: Float64Array, from: number, step: Step): number {
+export function nextFrame(shape: Shape, total: Float64Array, from: number, step: ArrowStep): number {
   if (step === "up") return Math.max(shape.parent[from], 0);
   if (step === "down") {
     let widest = from;

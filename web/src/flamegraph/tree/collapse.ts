@@ -1,4 +1,4 @@
-import { regrow } from "./rebuildTree.ts";
+import { rebuildTree } from "./rebuildTree.ts";
 import type { Tree } from "./tree.ts";
 
 /**
@@ -7,9 +7,9 @@ import type { Tree } from "./tree.ts";
  */
 export function collapseRecursion(tree: Tree): Tree {
   const name: number[] = [];
-  return regrow(tree, tree.names, (node, at, path) => {
+  return rebuildTree(tree, tree.names, (node, at, placement) => {
     name[at] = tree.name[node];
-    if (at > 1 && name[at - 1] === name[at]) path.into(at - 1);
-    else path.keep();
+    if (at > 1 && name[at - 1] === name[at]) placement.mergeInto(at - 1);
+    else placement.keep();
   });
 }

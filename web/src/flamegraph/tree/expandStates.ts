@@ -4,16 +4,16 @@ const STATES = ["idle", "running", "gil"] as const;
 
 /**
  * A tree whose states are columns like sides, so that whatever is done to sides is done to them: sides first,
- * then idle, running and gil of each side. `narrow` puts them back.
+ * then idle, running and gil of each side. `collapseStates` puts them back.
  */
-export function widen(tree: Tree): Tree {
+export function expandStates(tree: Tree): Tree {
   if (!tree.states) return tree;
-  const columns = tree.states.flatMap((of) => STATES.map((state) => of[state]));
-  const none = new Float64Array(tree.level.length);
-  return { ...tree, self: [...tree.self, ...columns], samples: [...tree.samples, ...columns.map(() => none)] };
+  const columns = tree.states.flatMap((states) => STATES.map((state) => states[state]));
+  const zeros = new Float64Array(tree.level.length);
+  return { ...tree, self: [...tree.self, ...columns], samples: [...tree.samples, ...columns.map(() => zeros)] };
 }
 
-export function narrow(tree: Tree, sides: number): Tree {
+export function collapseStates(tree: Tree, sides: number): Tree {
   if (tree.self.length === sides) return tree;
   const { self, samples } = tree;
   return { ...tree, self: self.slice(0, sides), samples: samples.slice(0, sides), states: statesOf(self, sides) };

@@ -1,5 +1,5 @@
 import { ownerOf } from "./packages.ts";
-import { regrow } from "./rebuildTree.ts";
+import { rebuildTree } from "./rebuildTree.ts";
 import type { Tree } from "./tree.ts";
 import type { MergeBy } from "../../lib/viewOptions.ts";
 
@@ -9,27 +9,27 @@ import type { MergeBy } from "../../lib/viewOptions.ts";
  */
 export function mergeBy(tree: Tree, by: MergeBy): Tree {
   if (by === "function" || by === "line" || tree.level.length === 0) return tree;
-  const { names, merged } = renamed(tree, (text) => ownerOf(text, by));
+  const { names, merged } = renameFrames(tree, (text) => ownerOf(text, by));
   const label: number[] = [];
-  const made = regrow(tree, names, (node, at, path) => {
+  const rebuilt = rebuildTree(tree, names, (node, at, placement) => {
     label[at] = merged[tree.name[node]];
-    if (at > 1 && label[at - 1] === label[at]) path.into(at - 1);
-    else path.keep(label[at]);
+    if (at > 1 && label[at - 1] === label[at]) placement.mergeInto(at - 1);
+    else placement.keep(label[at]);
   }, undefined, merged[tree.name[0]]);
-  return { ...made, by };
+  return { ...rebuilt, by };
 }
 
 /** Names under which several may be one now, and for each old name which. The root's stays first. */
-function renamed(tree: Tree, rename: (text: string) => string): { names: string[]; merged: Int32Array } {
-  const number = new Map<string, number>();
+function renameFrames(tree: Tree, rename: (text: string) => string): { names: string[]; merged: Int32Array } {
+  const indexOf = new Map<string, number>();
   const merged = Int32Array.from(tree.names, (text) => {
-    const to = rename(text);
-    const known = number.get(to);
-    if (known !== undefined) return known;
-    number.set(to, number.size);
-    return number.size - 1;
+    const newName = rename(text);
+    const index = indexOf.get(newName);
+    if (index !== undefined) return index;
+    indexOf.set(newName, indexOf.size);
+    return indexOf.size - 1;
   });
-  return { names: [...number.keys()], merged };
+  return { names: [...indexOf.keys()], merged };
 }
 
 /** A text with the right package for a name of a tree, whatever its names are. */

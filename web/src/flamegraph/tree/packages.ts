@@ -17,11 +17,11 @@ export function frameParts(text: string): FrameParts {
   if (open <= 0 || !text.endsWith(")")) return { function: text, file: "", line: "" };
   const place = text.slice(open + 2, -1);
   const colon = place.lastIndexOf(":");
-  const numbered = colon > 0 && /^\d+$/.test(place.slice(colon + 1));
+  const hasLine = colon > 0 && /^\d+$/.test(place.slice(colon + 1));
   return {
     function: text.slice(0, open),
-    file: numbered ? place.slice(0, colon) : place,
-    line: numbered ? place.slice(colon + 1) : "",
+    file: hasLine ? place.slice(0, colon) : place,
+    line: hasLine ? place.slice(colon + 1) : "",
   };
 }
 

@@ -1,21 +1,21 @@
 import { mergeBy } from "./merge.ts";
-import { applyTransforms, type LeftOut, type Transformed } from "./transforms.ts";
+import { applyTransforms, type OmittedSamples, type Transformed } from "./transforms.ts";
 import type { Tree } from "./tree.ts";
-import { narrow, widen } from "./expandStates.ts";
+import { collapseStates, expandStates } from "./expandStates.ts";
 import type { MergeBy } from "../../lib/viewOptions.ts";
 
-/** A tree as it is looked at: transformed, merged, and what became of each transform. */
-export interface Looked {
+/** A tree after its transforms and merges, with the status of each transform. */
+export interface TransformedTree {
   readonly tree: Tree;
   readonly steps: Transformed["steps"];
   /** By side. */
-  readonly left: readonly LeftOut[];
+  readonly omitted: readonly OmittedSamples[];
 }
 
-/** Makes the transforms of an address, then merges frames: what transforms name are functions, files and packages. */
-export function look(tree: Tree, t: string, by: MergeBy): Looked {
+/** Applies the transforms of an address, then merges frames. Transforms name functions, files and packages. */
+export function transformTree(tree: Tree, t: string, by: MergeBy): TransformedTree {
   const sides = tree.self.length;
-  const { tree: transformed, steps, left } = applyTransforms(widen(tree), t);
+  const { tree: transformed, steps, omitted } = applyTransforms(expandStates(tree), t);
   const merged = mergeBy(transformed, by);
-  return { tree: { ...narrow(merged, sides), by: merged.by }, steps, left: left.slice(0, sides) };
+  return { tree: { ...collapseStates(merged, sides), by: merged.by }, steps, omitted: omitted.slice(0, sides) };
 }

@@ -1,6 +1,6 @@
-import { findFocus, focusName, nameWord, wordText } from "./focus.ts";
+import { findPathKey, pathKeyName, nameKey, nameKeyText } from "./focus.ts";
 import { ownerOf, withoutLine } from "./packages.ts";
-import { regrow } from "./rebuildTree.ts";
+import { rebuildTree } from "./rebuildTree.ts";
 import { shapeOf, sum, type Tree } from "./tree.ts";
 
 /** What is done; a subject other than a function stands behind it: `drop-package`. */
@@ -27,10 +27,10 @@ const KINDS: Readonly<Record<Verb, readonly Subject[]>> = {
   collapse: ["function"],
 };
 
-const kindOf = (verb: Verb, subject: Subject) => (subject === "function" ? verb : `${verb}-${subject}`);
+const formatKind = (verb: Verb, subject: Subject) => (subject === "function" ? verb : `${verb}-${subject}`);
 
 const BY_KIND = new Map(
-  (Object.keys(KINDS) as Verb[]).flatMap((verb) => KINDS[verb].map((subject) => [kindOf(verb, subject), [verb, subject]] as const)),
+  (Object.keys(KINDS) as Verb[]).flatMap((verb) => KINDS[verb].map((subject) => [formatKind(verb, subject), [verb, subject]] as const)),
 );
 
 /** Transforms as the address has them: `kind:name`, a `*` between two, a `*` in a name doubled. */
@@ -45,14 +45,14 @@ export function parseTransforms(text: string): Transform[] {
       part = "";
     }
   }
-  return [...parts, part].filter((each) => each !== "").map(parseOne);
+  return [...parts, part].filter((entry) => entry !== "").map(parseOne);
 }
 
 function parseOne(text: string): Transform {
   const [kind] = text.split(":", 1);
   const name = text.slice(kind.length + 1);
-  const known = name === "" ? undefined : BY_KIND.get(kind);
-  return { verb: known?.[0] ?? "", subject: known?.[1] ?? "function", name, text };
+  const entry = name === "" ? undefined : BY_KIND.get(kind);
+  return { verb: entry?.[0] ?? "", subject: entry?.[1] ?? "function", name, text };
 }
 
 export const formatTransforms = (all: readonly Pick<Transform, "text">[]): string =>
@@ -60,23 +60,23 @@ export const formatTransforms = (all: readonly Pick<Transform, "text">[]): strin
 
 /** A transform of frames by their name, path or owner. */
 export function transform(verb: Verb, subject: Subject, about: string): Transform {
-  const name = nameWord(about);
-  return { verb, subject, name, text: `${kindOf(verb, subject)}:${name}` };
+  const name = nameKey(about);
+  return { verb, subject, name, text: `${formatKind(verb, subject)}:${name}` };
 }
 
 /** The list with one more at its end; the same one twice in a row is made once. */
-export function withTransform(t: string, added: Transform): string {
+export function appendTransform(t: string, added: Transform): string {
   const all = parseTransforms(t);
   return all.at(-1)?.text === added.text ? t : formatTransforms([...all, added]);
 }
 
-export const without = (t: string, at: number): string => formatTransforms(parseTransforms(t).filter((_, other) => other !== at));
+export const removeTransform = (t: string, at: number): string => formatTransforms(parseTransforms(t).filter((_, other) => other !== at));
 
 /** The words of a transform in the row above the graph. */
-export function transformWords({ verb, subject, name, text }: Transform): string {
-  const what = subject === "package" ? `package ${wordText(name)}` : wordText(name);
+export function describeTransform({ verb, subject, name, text }: Transform): string {
+  const what = subject === "package" ? `package ${nameKeyText(name)}` : nameKeyText(name);
   if (verb === "focus") return `focus ${what}`;
-  if (verb === "path") return `path ${focusName(name)}`;
+  if (verb === "path") return `path ${pathKeyName(name)}`;
   if (verb === "with") return `with ${what}`;
   if (verb === "drop") return `without ${what}`;
   if (verb === "fold") return `fold ${what}`;
@@ -86,139 +86,139 @@ export function transformWords({ verb, subject, name, text }: Transform): string
 }
 
 /** What became of one transform: made, not understood, about a name this tree does not have, or one too many. */
-export type Fate = "made" | "unknown" | "missing" | "beyond";
+export type TransformStatus = "made" | "unknown" | "missing" | "beyond";
 
 /** An address can name thousands; each of them walks the whole tree. */
-export const MOST_TRANSFORMS = 64;
+export const MAX_TRANSFORMS = 64;
 
 /** Samples and microseconds of one side that transforms left out, and of how many. */
-export interface LeftOut {
+export interface OmittedSamples {
   readonly samples: number;
-  readonly of: number;
+  readonly total: number;
 }
 
 export interface Transformed {
   readonly tree: Tree;
-  readonly steps: readonly { readonly transform: Transform; readonly fate: Fate }[];
+  readonly steps: readonly { readonly transform: Transform; readonly fate: TransformStatus }[];
   /** Per column of `self`; not counted where no transform is asked for. */
-  readonly left: readonly LeftOut[];
+  readonly omitted: readonly OmittedSamples[];
 }
 
 /** Makes the transforms one after the other; one that cannot be made does nothing. */
 export function applyTransforms(tree: Tree, t: string): Transformed {
-  const steps: { transform: Transform; fate: Fate }[] = [];
-  let at = tree;
-  for (const each of parseTransforms(t)) {
-    const beyond = steps.length >= MOST_TRANSFORMS;
-    const next = each.verb === "" || beyond ? null : apply(at, each);
-    steps.push({ transform: each, fate: beyond ? "beyond" : each.verb === "" ? "unknown" : next ? "made" : "missing" });
-    at = next ?? at;
+  const steps: { transform: Transform; fate: TransformStatus }[] = [];
+  let current = tree;
+  for (const step of parseTransforms(t)) {
+    const isBeyondLimit = steps.length >= MAX_TRANSFORMS;
+    const next = step.verb === "" || isBeyondLimit ? null : apply(current, step);
+    steps.push({ transform: step, fate: isBeyondLimit ? "beyond" : step.verb === "" ? "unknown" : next ? "made" : "missing" });
+    current = next ?? current;
   }
-  const left = tree.samples.map((column, side) => {
-    const of = t === "" ? 0 : sum(column);
-    return { samples: at === tree ? 0 : of - sum(at.samples[side]), of };
+  const omitted = tree.samples.map((column, side) => {
+    const total = t === "" ? 0 : sum(column);
+    return { samples: current === tree ? 0 : total - sum(current.samples[side]), total };
   });
-  return { tree: at, steps, left };
+  return { tree: current, steps, omitted };
 }
 
 /** The tree after one transform; null if nothing in it has that name. */
 function apply(tree: Tree, { verb, subject, name }: Transform): Tree | null {
   if (verb === "path") {
-    const node = findFocus(tree, name);
-    return node > 0 ? below(tree, node) : null;
+    const node = findPathKey(tree, name);
+    return node > 0 ? subtreeOf(tree, node) : null;
   }
-  const is = subjects(tree, subject, name);
-  if (!is) return null;
-  const has = (node: number) => is[tree.name[node]] === 1;
-  if (verb === "focus") return focused(tree, has);
-  if (verb === "with") return holding(tree, has, true);
-  if (verb === "drop") return holding(tree, has, false);
-  if (verb === "fold") return regrow(tree, tree.names, (node, at, path) => (has(node) ? path.into(at - 1) : path.keep()));
-  if (verb === "below") return closed(tree, has);
-  return verb === "one" ? asOne(tree, has, name) : outermost(tree, has);
+  const matching = matchingNames(tree, subject, name);
+  if (!matching) return null;
+  const has = (node: number) => matching[tree.name[node]] === 1;
+  if (verb === "focus") return focusOn(tree, has);
+  if (verb === "with") return filterStacks(tree, has, true);
+  if (verb === "drop") return filterStacks(tree, has, false);
+  if (verb === "fold") return rebuildTree(tree, tree.names, (node, at, placement) => (has(node) ? placement.mergeInto(at - 1) : placement.keep()));
+  if (verb === "below") return mergeCallees(tree, has);
+  return verb === "one" ? mergeToOneFrame(tree, has, name) : mergeRecursion(tree, has);
 }
 
 /** 1 for each name that is meant; null if no frame has one. */
-function subjects(tree: Tree, subject: Subject, wanted: string): Uint8Array | null {
-  const is = Uint8Array.from(tree.names, (text) => (means(text, subject, wanted) ? 1 : 0));
-  for (let node = 1; node < tree.name.length; node++) if (is[tree.name[node]]) return is;
+function matchingNames(tree: Tree, subject: Subject, key: string): Uint8Array | null {
+  const matching = Uint8Array.from(tree.names, (text) => (nameMatches(text, subject, key) ? 1 : 0));
+  for (let node = 1; node < tree.name.length; node++) if (matching[tree.name[node]]) return matching;
   return null;
 }
 
-function means(text: string, subject: Subject, wanted: string): boolean {
-  if (subject !== "function") return nameWord(ownerOf(text, subject)) === wanted;
-  return nameWord(text) === wanted || nameWord(withoutLine(text)) === wanted;
+function nameMatches(text: string, subject: Subject, key: string): boolean {
+  if (subject !== "function") return nameKey(ownerOf(text, subject)) === key;
+  return nameKey(text) === key || nameKey(withoutLine(text)) === key;
 }
 
-type Has = (node: number) => boolean;
+type FramePredicate = (node: number) => boolean;
 
 /** Stacks begin at the first frame that is meant; those without one are left out. */
-function focused(tree: Tree, has: Has): Tree {
-  let begun = 0;
-  return regrow(tree, tree.names, (node, at, path) => {
-    if (begun >= at) begun = 0;
-    if (begun > 0) path.keep();
+function focusOn(tree: Tree, has: FramePredicate): Tree {
+  let startLevel = 0;
+  return rebuildTree(tree, tree.names, (node, at, placement) => {
+    if (startLevel >= at) startLevel = 0;
+    if (startLevel > 0) placement.keep();
     else if (has(node)) {
-      begun = at;
-      path.begin();
-    } else path.nowhere();
-  }, (_, at) => begun > 0 && at > 0);
+      startLevel = at;
+      placement.startAt();
+    } else placement.drop();
+  }, (_, at) => startLevel > 0 && at > 0);
 }
 
 /** Only the stacks that have (or have not) a frame that is meant, with their callers. */
-function holding(tree: Tree, has: Has, wanted: boolean): Tree {
-  let found = 0;
-  return regrow(tree, tree.names, (node, at, path) => {
-    if (found >= at) found = 0;
-    if (found === 0 && has(node)) found = at;
-    path.keep();
-  }, (_, at) => (at > 0 && found > 0) === wanted);
+function filterStacks(tree: Tree, has: FramePredicate, keepMatching: boolean): Tree {
+  let matchLevel = 0;
+  return rebuildTree(tree, tree.names, (node, at, placement) => {
+    if (matchLevel >= at) matchLevel = 0;
+    if (matchLevel === 0 && has(node)) matchLevel = at;
+    placement.keep();
+  }, (_, at) => (at > 0 && matchLevel > 0) === keepMatching);
 }
 
 /** What a frame that is meant calls becomes its own time. */
-function closed(tree: Tree, has: Has): Tree {
-  let found = 0;
-  return regrow(tree, tree.names, (node, at, path) => {
-    if (found >= at) found = 0;
-    if (found > 0) path.into(found);
-    else path.keep();
-    if (found === 0 && has(node)) found = at;
+function mergeCallees(tree: Tree, has: FramePredicate): Tree {
+  let matchLevel = 0;
+  return rebuildTree(tree, tree.names, (node, at, placement) => {
+    if (matchLevel >= at) matchLevel = 0;
+    if (matchLevel > 0) placement.mergeInto(matchLevel);
+    else placement.keep();
+    if (matchLevel === 0 && has(node)) matchLevel = at;
   });
 }
 
 /** Neighbours on a stack that are meant become one frame, coloured and merged like what it stands for. */
-function asOne(tree: Tree, has: Has, name: string): Tree {
+function mergeToOneFrame(tree: Tree, has: FramePredicate, name: string): Tree {
   const text = `${name} (${name})`;
-  const known = tree.names.indexOf(text);
-  const names = known < 0 ? [...tree.names, text] : tree.names;
-  const one = known < 0 ? tree.names.length : known;
+  const existing = tree.names.indexOf(text);
+  const names = existing < 0 ? [...tree.names, text] : tree.names;
+  const nameIndex = existing < 0 ? tree.names.length : existing;
   const inside = new Uint8Array(deepestOf(tree) + 1);
-  return regrow(tree, names, (node, at, path) => {
+  return rebuildTree(tree, names, (node, at, placement) => {
     inside[at] = has(node) ? 1 : 0;
-    if (!inside[at]) path.keep();
-    else if (inside[at - 1]) path.into(at - 1);
-    else path.keep(one);
+    if (!inside[at]) placement.keep();
+    else if (inside[at - 1]) placement.mergeInto(at - 1);
+    else placement.keep(nameIndex);
   });
 }
 
 /** A frame that is meant, anywhere below the same function, becomes the outer one. */
-function outermost(tree: Tree, has: Has): Tree {
-  let found = 0;
-  return regrow(tree, tree.names, (node, at, path) => {
-    if (found >= at) found = 0;
-    if (found > 0 && has(node)) path.into(found);
-    else path.keep();
-    if (found === 0 && has(node)) found = at;
+function mergeRecursion(tree: Tree, has: FramePredicate): Tree {
+  let matchLevel = 0;
+  return rebuildTree(tree, tree.names, (node, at, placement) => {
+    if (matchLevel >= at) matchLevel = 0;
+    if (matchLevel > 0 && has(node)) placement.mergeInto(matchLevel);
+    else placement.keep();
+    if (matchLevel === 0 && has(node)) matchLevel = at;
   });
 }
 
 /** What lies at and below one node, its callers taken away. */
-function below(tree: Tree, top: number): Tree {
+function subtreeOf(tree: Tree, top: number): Tree {
   const { end } = shapeOf(tree.level);
-  return regrow(tree, tree.names, (node, _, path) => {
-    if (node === top) path.begin();
-    else if (node > top && node < end[top]) path.keep();
-    else path.nowhere();
+  return rebuildTree(tree, tree.names, (node, _, placement) => {
+    if (node === top) placement.startAt();
+    else if (node > top && node < end[top]) placement.keep();
+    else placement.drop();
   }, (node) => node > 0);
 }
 

@@ -4,8 +4,8 @@ import type { Tree } from "./tree.ts";
  * Grows a tree by (parent, name) and gives it back in pre-order with children sorted by name, so that
  * two trees with the same call paths come out node for node the same.
  */
-export class Growth {
-  private readonly known = new Map<number, number>();
+export class TreeBuilder {
+  private readonly children = new Map<number, number>();
   private readonly parent: number[] = [-1];
   private readonly name: number[];
   private readonly self: number[][];
@@ -24,10 +24,10 @@ export class Growth {
   /** The child of `parent` called `name`, made on first use. */
   child(parent: number, name: number): number {
     const key = parent * this.names.length + name;
-    const found = this.known.get(key);
-    if (found !== undefined) return found;
+    const existing = this.children.get(key);
+    if (existing !== undefined) return existing;
     const node = this.append(parent, name);
-    this.known.set(key, node);
+    this.children.set(key, node);
     return node;
   }
 
@@ -83,7 +83,7 @@ export class Growth {
     const count = this.parent.length;
     const first = new Int32Array(count).fill(-1);
     const next = new Int32Array(count).fill(-1);
-    for (const node of inOrder(this.name, ranks(this.names))) {
+    for (const node of sortByRank(this.name, ranks(this.names))) {
       if (node === 0) continue;
       next[node] = first[this.parent[node]];
       first[this.parent[node]] = node;
@@ -93,18 +93,18 @@ export class Growth {
 }
 
 /** The nodes by the rank of their names: a counting sort, for comparing half a million takes seconds. */
-function inOrder(name: readonly number[], rank: Int32Array): Int32Array {
+function sortByRank(name: readonly number[], rank: Int32Array): Int32Array {
   const start = new Int32Array(rank.length + 1);
-  for (const each of name) start[rank[each] + 1]++;
+  for (const nameIndex of name) start[rank[nameIndex] + 1]++;
   for (let at = 1; at < start.length; at++) start[at] += start[at - 1];
   const order = new Int32Array(name.length);
-  name.forEach((each, node) => (order[start[rank[each]]++] = node));
+  name.forEach((nameIndex, node) => (order[start[rank[nameIndex]]++] = node));
   return order;
 }
 
 function ranks(names: readonly string[]): Int32Array {
   const order = names.map((_, i) => i).sort((a, b) => (names[a] < names[b] ? -1 : names[a] > names[b] ? 1 : a - b));
   const rank = new Int32Array(names.length);
-  order.forEach((name, at) => (rank[name] = at));
+  order.forEach((name, position) => (rank[name] = position));
   return rank;
 }
