@@ -5,7 +5,7 @@
 pod      in a PID namespace of its own, as in a pod: the sidecar, its targets and little else (needs root)
 machine  among all processes of this machine
 
-Each is measured with `--trigger-only`, where nothing is sampled and looking at /proc is nearly all there is,
+Each is measured with `--on-demand`, where nothing is sampled and looking at /proc is nearly all there is,
 and with continuous sampling at 100 Hz. `sampling` is what the extension's thread took of it. Times come from
 /proc/PID/task/*/schedstat, in nanoseconds: a tick of /proc/PID/stat is as long as a whole second's work here.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 import ingest
 
 TARGETS = Path(__file__).with_name("sampler_targets.py")
-WAYS = {"standby": ["--trigger-only"], "continuous": []}
+WAYS = {"standby": ["--on-demand"], "continuous": []}
 _SETTLE_SECONDS = 12
 
 

@@ -4,7 +4,7 @@ local            `sidelight record` and `sidelight top`
 compare          `sidelight compare`
 capture_command  `sidelight capture`
 export_command   `sidelight export`
-query_command    `sidelight ask`
+query_command    `sidelight query`
 demo             `sidelight demo`
 collector_api    HTTP client
 download         profiles to files

@@ -17,8 +17,8 @@ from sidelight_model.selectors import side_matchers
 
 DESCRIPTION: Final = (
     "Write the profile of the windows that a selector matches to standard output, added up by the collector "
-    "over a range of time. With --a and --b, each version:VERSION or matchers, folded text, CSV and HTML "
-    "have two sides."
+    "over a range of time. With --baseline and --comparison, each version:VERSION or matchers, folded text, "
+    "CSV and HTML have two sides."
 )
 FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
 TWO_SIDED: Final = ("folded", "csv", "html")
@@ -37,12 +37,12 @@ class ExportSettings:
     type: str = setting("wall", "wall, cpu or gil", read=one_of(*(kind.value for kind in ProfileType)))
     from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
     until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
-    a: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
-    b: str = setting("", "the second of them", metavar="SIDE")
-    a_from: str = setting("", "first moment of A alone", metavar="TIME")
-    a_until: str = setting("", "end of A alone", metavar="TIME")
-    b_from: str = setting("", "first moment of B alone", metavar="TIME")
-    b_until: str = setting("", "end of B alone", metavar="TIME")
+    baseline: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
+    comparison: str = setting("", "the second of them, written like --baseline", metavar="SIDE")
+    baseline_from: str = setting("", "first moment of the baseline alone", metavar="TIME")
+    baseline_until: str = setting("", "end of the baseline alone", metavar="TIME")
+    comparison_from: str = setting("", "first moment of the comparison alone", metavar="TIME")
+    comparison_until: str = setting("", "end of the comparison alone", metavar="TIME")
     min_depth: int | None = setting(None, "only stacks at least so many frames deep", read=whole)
     max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
     function: str = setting("", "only stacks with this function: 'name (file)', or a name")
@@ -57,7 +57,10 @@ class ExportSettings:
     @property
     def two(self) -> bool:
         """Whether there are two sides."""
-        return any((self.a, self.b, self.a_from, self.a_until, self.b_from, self.b_until))
+        sides = (self.baseline, self.comparison)
+        return any(
+            (*sides, self.baseline_from, self.baseline_until, self.comparison_from, self.comparison_until)
+        )
 
     def __post_init__(self) -> None:
         if self.two and self.format not in TWO_SIDED:
@@ -110,14 +113,17 @@ def parameters(settings: ExportSettings) -> Mapping[str, str]:
         "max_depth": number(settings.max_depth),
         "function": settings.function,
         "focus": settings.focus,
-        "baseline_from": settings.a_from,
-        "baseline_until": settings.a_until,
-        "comparison_from": settings.b_from,
-        "comparison_until": settings.b_until,
+        "baseline_from": settings.baseline_from,
+        "baseline_until": settings.baseline_until,
+        "comparison_from": settings.comparison_from,
+        "comparison_until": settings.comparison_until,
     }
     words = {name: text for name, text in given.items() if text}
     if settings.two:
-        words |= {"baseline": side_matchers(settings.a), "comparison": side_matchers(settings.b)}
+        words |= {
+            "baseline": side_matchers(settings.baseline),
+            "comparison": side_matchers(settings.comparison),
+        }
     for name in SWITCHES:
         if (on := getattr(settings, name)) is not None:
             words[name] = "1" if on else "0"

@@ -1,4 +1,4 @@
-"""`sidelight ask`: the JSON answer of any path of the read API, for scripts and for a person's eyes."""
+"""`sidelight query`: the JSON answer of any path of the read API, for scripts and for a person's eyes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sidelight_cli.collector_api import Client, read_token
 
 DESCRIPTION: Final = (
     "Write what the collector answers below /api/v1 to standard output, for instance "
-    "`sidelight ask depth --param 'query={service=\"shop\"}' --param from=-15m`. The paths and their "
+    "`sidelight query depth --param 'query={service=\"shop\"}' --param from=-15m`. The paths and their "
     "parameters are in docs/api.md."
 )
 
@@ -30,7 +30,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class AskSettings:
-    """What `sidelight ask` is told."""
+    """What `sidelight query` is told."""
 
     path: str = setting("status", "what to ask: services, timeline, depth, top, heatmap …", positional=True)
     collector: str = setting("", "the collector's address", required=True, metavar="URL")
@@ -43,7 +43,7 @@ class AskSettings:
 
 def run(argv: Sequence[str]) -> int:
     """Ask once. Raises SidelightError when there is no answer."""
-    settings = parse(AskSettings, "ask", DESCRIPTION, argv, os.environ)
+    settings = parse(AskSettings, "query", DESCRIPTION, argv, os.environ)
     token = read_token(settings.token_file)
     client = Client(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
     with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as answer:

@@ -18,7 +18,7 @@ deploys               evaluation of new versions
 kubernetes_discovery  workloads and rollouts
 kubernetes_wiring     made from settings
 doctor                `sidelight doctor`
-storage_command       `sidelight store`
+storage_command       `sidelight storage`
 metrics
 times                 moments in requests
 arrow_ops             operations on Arrow columns

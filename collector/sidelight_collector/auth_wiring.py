@@ -41,12 +41,12 @@ class Door:
         self._reviews: Reviews | None = None
         if settings.in_cluster and settings.role != "compactor":
             rules = ReviewRules(
-                settings.kubernetes_audience,
-                settings.kubernetes_token_seconds,
-                settings.kubernetes_refused_seconds,
-                settings.kubernetes_grace_seconds,
-                settings.kubernetes_tokens,
-                settings.kubernetes_reviews,
+                settings.token_audience,
+                settings.token_cache_seconds,
+                settings.token_negative_cache_seconds,
+                settings.token_stale_if_error_seconds,
+                settings.token_cache_entries,
+                settings.token_review_concurrency,
                 namespaces=frozenset(settings.kubernetes_namespaces),
             )
             self._reviews = Reviews(Cluster.open(settings.kubernetes), rules, metrics)

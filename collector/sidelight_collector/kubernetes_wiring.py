@@ -62,11 +62,11 @@ def clustered(
     rules = Rules(
         settings.discovery_namespaces,
         settings.discovery_max_pods,
-        settings.discovery_share_seconds,
-        settings.discovery_silent_seconds,
+        settings.discovery_publish_interval_seconds,
+        settings.discovery_stale_seconds,
     )
-    heard = Hearing(engine, captures.desk, settings.discovery_silent_seconds)
-    share = Share(store, settings.discovery_lease_seconds, settings.discovery_rollouts)
+    heard = Hearing(engine, captures.desk, settings.discovery_stale_seconds)
+    share = Share(store, settings.discovery_lease_seconds, settings.discovery_max_rollouts)
     api: Callable[[], Cluster] | None = (lambda: cluster) if on and cluster else None
     discovery = Discovery(api, share, rules, metrics, heard.around)
 
@@ -77,7 +77,7 @@ def clustered(
     attach = AttachRules(
         settings.attach_image,
         settings.attach_namespaces,
-        settings.attach_collector.rstrip("/"),
+        settings.attach_collector_url.rstrip("/"),
         settings.attach_wait_seconds,
     )
     attacher = Attacher(cluster, captures.desk, discovery.sight, attach, metrics)

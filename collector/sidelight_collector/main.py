@@ -182,7 +182,7 @@ async def serve(
     readiness = Readiness(problems=door.problems)
     activity = SharedActivity(seat.shared, seat.name) if seat else Activity()
     store = CountedStore(bare, metrics)
-    recent = RecentIds(settings.recent_ids)
+    recent = RecentIds(settings.dedup_cache_entries)
     rule = FlushRule(settings.flush_seconds, settings.flush_bytes)
     flusher = Flusher(store, rule, metrics, activity, recent)
     ingest = Ingest(
@@ -224,7 +224,7 @@ async def serve(
     )
     captures = capture_routes(settings, engine, shelf, metrics)
     around = clustered(settings, store, engine, captures, metrics, opened_cluster(settings))
-    link_rules = short_links.LinkRules(settings.links, settings.link_days, settings.max_link_bytes)
+    link_rules = short_links.LinkRules(settings.links, settings.link_retention_days, settings.max_link_bytes)
     kept_links, pages = short_links.Links(store, link_rules), ui.find() if serves else None
     app = build_app(
         [
@@ -257,7 +257,7 @@ async def serve(
         app,
         auto_decompress=False,
         access_log=None,
-        shutdown_timeout=settings.shutdown_seconds,
+        shutdown_timeout=settings.shutdown_timeout_seconds,
         lingering_time=LINGER_SECONDS,
         max_line_size=MAX_LINE_BYTES,
         logger=server_logger(metrics),
@@ -284,7 +284,7 @@ async def serve(
                 roots.create_task(
                     outlive(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
                 )
-            if tends and settings.link_days:
+            if tends and settings.link_retention_days:
                 sweeping = short_links.sweep(kept_links, stop, settings.retention_interval_seconds)
                 roots.create_task(outlive(stop, "links", sweeping), name="delete links whose time is over")
             if tends and deploys.watch:
@@ -370,15 +370,15 @@ def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metric
         max_rate=settings.capture_max_rate,
         max_running=settings.capture_max_running,
         wait_seconds=settings.capture_wait_seconds,
-        lost_seconds=settings.capture_lost_seconds,
+        lost_seconds=settings.capture_agent_timeout_seconds,
         retention_days=settings.capture_retention_days,
-        max_recording_bytes=settings.capture_recording_bytes,
+        max_recording_bytes=settings.timeline_recording_max_bytes,
         attach_wait_seconds=settings.attach_wait_seconds,
     )
     sizes = Sizes(
-        recording_bytes=settings.capture_recording_bytes,
-        recording_text_bytes=settings.capture_recording_text_bytes,
-        speedscope_frames=settings.capture_speedscope_frames,
+        recording_bytes=settings.timeline_recording_max_bytes,
+        recording_text_bytes=settings.timeline_recording_max_decompressed_bytes,
+        speedscope_frames=settings.timeline_recording_max_speedscope_frames,
         receive_seconds=settings.max_receive_seconds,
     )
     desk = Desk(
@@ -387,8 +387,8 @@ def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metric
         metrics,
         partial(windows_of, engine),
         max_polls=settings.capture_max_polls,
-        hold_seconds=settings.capture_hold_seconds,
-        look_seconds=settings.capture_look_seconds,
+        hold_seconds=settings.capture_poll_timeout_seconds,
+        look_seconds=settings.capture_check_interval_seconds,
     )
     return Captures(desk, shelf, rules, sizes, metrics, settings.path_prefix, engine.limits)
 
@@ -411,11 +411,11 @@ def admission(settings: Settings) -> Admission:
 def compaction_rules(settings: Settings) -> Rules:
     """When blocks are made, from the settings."""
     return Rules(
-        segments=settings.compact_segments,
-        wait_seconds=settings.compact_wait_seconds,
-        block_rows=settings.compact_block_rows,
-        gone_seconds=settings.compact_gone_seconds,
-        stray_seconds=settings.compact_stray_seconds,
+        segments=settings.compact_min_segments,
+        wait_seconds=settings.compact_max_wait_seconds,
+        block_rows=settings.compact_max_block_rows,
+        gone_seconds=settings.deletion_delay_seconds,
+        stray_seconds=settings.orphan_age_seconds,
     )
 
 
@@ -433,7 +433,7 @@ def retention_policy(settings: Settings) -> Policy:
 
 def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
     """What adds up in the place of this process, from the settings. Raises BadSetting."""
-    at, file = settings.engine, settings.engine_password_file
+    at, file = settings.clickhouse_url, settings.clickhouse_password_file
     if at is None:
         return None
     if file is not None:
@@ -446,7 +446,7 @@ def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
     where = place(at, settings.store, settings.s3_endpoint)
     _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
     return Elsewhere(
-        ClickHouse(at), where, metrics, settings.engine_timeout_seconds, settings.engine_fallback
+        ClickHouse(at), where, metrics, settings.clickhouse_timeout_seconds, settings.clickhouse_fallback
     )
 
 
@@ -458,7 +458,7 @@ def prometheus(settings: Settings, metrics: Metrics) -> Prometheus | None:
     token = None if file is None else (read_tokens(file) or ("",))[0]
     return Prometheus(
         settings.prometheus_url,
-        settings.prometheus_requests,
+        settings.prometheus_requests_query,
         settings.prometheus_timeout_seconds,
         token,
         lambda cause: metrics.prometheus_errors.labels(cause).inc(),
@@ -478,7 +478,7 @@ def query_limits(settings: Settings) -> QueryLimits:
         timeout_seconds=settings.query_timeout_seconds,
         running=settings.max_queries,
         waiting=settings.max_waiting_queries,
-        reads=settings.query_reads,
+        reads=settings.query_read_concurrency,
         cache_bytes=settings.query_cache_bytes,
         answer_bytes=settings.answer_cache_bytes,
         max_range_days=settings.max_range_days,

@@ -177,7 +177,7 @@ class Metrics:
         )
         self.pods_with_silent_sidecar = self._gauge(
             "sidelight_pods_with_silent_sidecar",
-            "Pods whose sidecar runs and was not heard of for --discovery-silent-seconds.",
+            "Pods whose sidecar runs and was not heard of for --discovery-stale-seconds.",
             ("namespace",),
         )
         self.discovery_watching = self._gauge(

@@ -1,4 +1,4 @@
-"""`sidelight store`: what is kept of a store and for how long, for the hand of whoever runs it.
+"""`sidelight storage`: what is kept of a store and for how long, for the hand of whoever runs it.
 
 It speaks to the store itself, with the collector's variables (SIDELIGHT_STORE and so on) and credentials.
 """
@@ -113,11 +113,11 @@ def usage() -> str:
     lines = [f"  {name:<10} {summary}" for name, (_, summary) in ACTIONS.items()]
     return "\n".join(
         [
-            "usage: sidelight store ACTION --store STORE [OPTIONS]",
+            "usage: sidelight storage ACTION --store STORE [OPTIONS]",
             "",
             *lines,
             "",
-            "sidelight store ACTION --help explains its options.",
+            "sidelight storage ACTION --help explains its options.",
         ]
     )
 
@@ -128,7 +128,7 @@ def rotation(argv: list[str]) -> None:
         "Show what would go now for its age or its size, and change nothing. It takes all options of a"
         " collector: give it those of yours."
     )
-    settings = parse(Settings, "store rotation", description, argv, os.environ)
+    settings = parse(Settings, "storage retention", description, argv, os.environ)
     store = open_store(
         settings.store,
         s3_endpoint=settings.s3_endpoint,
@@ -165,7 +165,7 @@ def _row(change: Change) -> tuple[str, ...]:
 def pin(argv: list[str]) -> None:
     """Keep everything of some days as it is."""
     description = "Keep all windows of the days of a range as they are, until the pin is taken away."
-    settings = parse(PinSettings, "store pin", description, joined(argv), _which_store())
+    settings = parse(PinSettings, "storage pin", description, joined(argv), _which_store())
     if bool(settings.capture) == bool(settings.from_):
         raise BadSetting(
             "a pin needs --from or --capture, and not both",
@@ -187,14 +187,16 @@ def pin(argv: list[str]) -> None:
 def unpin(argv: list[str]) -> None:
     """Take a pin away."""
     description = "Take a pin away: what it held goes when it is old enough."
-    settings = parse(UnpinSettings, "store unpin", description, argv, _which_store())
+    settings = parse(UnpinSettings, "storage unpin", description, argv, _which_store())
     remove_pin(settings.open(), settings.name)
     print(f"{settings.name} is taken away")
 
 
 def pins(argv: list[str]) -> None:
     """Print all pins."""
-    settings = parse(StoreSettings, "store pins", "List what is kept whatever its age.", argv, _which_store())
+    settings = parse(
+        StoreSettings, "storage pins", "List what is kept whatever its age.", argv, _which_store()
+    )
     found = read_pins(settings.open(read_only=True))
     print("\n".join(map(_told, found)) if found else "there are no pins")
 
@@ -205,7 +207,7 @@ def lifecycle(argv: list[str]) -> None:
         "A net below retention: a rule by which the bucket itself deletes segments (v1/l0/) that are older"
         " than any collector leaves them. It is put only with --apply; other rules of the bucket stay."
     )
-    settings = parse(LifecycleSettings, "store lifecycle", description, argv, _which_store())
+    settings = parse(LifecycleSettings, "storage lifecycle", description, argv, _which_store())
     store = settings.open()
     if store.kind != "s3":
         raise StoreRefused(
@@ -271,7 +273,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 ACTIONS: Final[dict[str, tuple[Callable[[list[str]], None], str]]] = {
-    "rotation": (rotation, "show what would go now for its age or its size, and why"),
+    "retention": (rotation, "show what would go now for its age or its size, and why"),
     "pin": (pin, "keep everything of a range of days, or of a capture"),
     "unpin": (unpin, "take a pin away"),
     "pins": (pins, "list the pins"),

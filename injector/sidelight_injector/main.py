@@ -137,9 +137,9 @@ async def _native(
     board: Board,
 ) -> bool:
     """Whether sidecars are init containers; asks the API server, until it answers, where nobody has said."""
-    if settings.native != "auto":
+    if settings.native_sidecars != "auto":
         board.well(CLUSTER)
-        return settings.native == "always"
+        return settings.native_sidecars == "always"
     while True:
         try:
             version = await asyncio.get_running_loop().run_in_executor(executor, cluster.get, "/version")
@@ -168,8 +168,8 @@ def _keeper(settings: Settings, cluster: Cluster, tls: Tls, board: Board, metric
     plan = Plan(
         settings.names,
         datetime.timedelta(days=settings.certificate_days),
-        datetime.timedelta(days=settings.authority_days),
-        datetime.timedelta(seconds=settings.authority_overlap_seconds),
+        datetime.timedelta(days=settings.ca_days),
+        datetime.timedelta(seconds=settings.ca_overlap_seconds),
     )
     return Made(
         cluster,
@@ -203,15 +203,19 @@ async def _keep(
     keeper: Keeper, settings: Settings, executor: ThreadPoolExecutor, metrics: Metrics, board: Board
 ) -> None:
     """Look at the certificates for ever; soon again while something is wrong, and ever less soon."""
-    loop, pause = asyncio.get_running_loop(), settings.look_seconds
+    loop, pause = asyncio.get_running_loop(), settings.certificate_check_interval_seconds
     while True:
         try:
             await loop.run_in_executor(executor, keeper.look)
         except Exception:  # noqa: BLE001 - the root of a loop
             metrics.loop_errors.labels("certificates").inc()
             _log.exception("an unexpected error with the certificates")
-        sooner = _SOON_SECONDS if pause == settings.look_seconds else 2 * pause
-        pause = min(sooner, settings.look_seconds) if board.problems else settings.look_seconds
+        sooner = _SOON_SECONDS if pause == settings.certificate_check_interval_seconds else 2 * pause
+        pause = (
+            min(sooner, settings.certificate_check_interval_seconds)
+            if board.problems
+            else settings.certificate_check_interval_seconds
+        )
         await asyncio.sleep(pause)
 
 

@@ -40,14 +40,14 @@ class Settings:
     certificate_secret: str = setting(
         "sidelight-injector", "the Secret that keeps the certificates made here", metavar="NAME"
     )
-    certificate_name: tuple[str, ...] = setting(
+    certificate_san: tuple[str, ...] = setting(
         (), "another name or address that the certificate is for; may be repeated", metavar="NAME"
     )
     certificate_days: float = setting(30.0, "how long a certificate lasts", read=house.positive)
-    authority_days: float = setting(
+    ca_days: float = setting(
         365.0, "how long the authority lasts that signs certificates", read=house.positive
     )
-    authority_overlap_seconds: float = setting(
+    ca_overlap_seconds: float = setting(
         600.0,
         "a new authority is trusted this long before it signs, and an old one afterwards",
         read=house.positive,
@@ -58,8 +58,10 @@ class Settings:
         read=Path,
         metavar="DIR",
     )
-    look_seconds: float = setting(30.0, "look at the certificates this often", read=house.positive)
-    native: str = setting(
+    certificate_check_interval_seconds: float = setting(
+        30.0, "look at the certificates this often", read=house.positive
+    )
+    native_sidecars: str = setting(
         "auto",
         "sidecars are init containers that restart: always, never (ordinary containers), or auto: from "
         "Kubernetes 1.29 on",
@@ -101,9 +103,9 @@ class Settings:
         _ = self.address, self.status_address
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise BadSetting(f"--log-level {self.log_level!r} is not one of debug, info, warning, error")
-        if self.certificate_days > self.authority_days / 3:
+        if self.certificate_days > self.ca_days / 3:
             raise BadSetting(
-                "--certificate-days must be at most a third of --authority-days",
+                "--certificate-days must be at most a third of --ca-days",
                 hint="A new authority takes over when a third of the old one's time is left.",
             )
         if not 1 <= self.events_per_minute <= 6000:
@@ -129,7 +131,7 @@ class Settings:
     def names(self) -> tuple[str, ...]:
         """What a certificate made here is for."""
         name = f"{self.webhook_service}.{self.namespace}.svc"
-        return (name, f"{name}.cluster.local", *self.certificate_name)
+        return (name, f"{name}.cluster.local", *self.certificate_san)
 
     @property
     def excluded(self) -> frozenset[str]:

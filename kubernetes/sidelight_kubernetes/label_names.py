@@ -15,7 +15,7 @@ RATE: Final = f"{DOMAIN}/rate"
 MODE: Final = f"{DOMAIN}/mode"
 INTERVAL_SECONDS: Final = f"{DOMAIN}/interval-seconds"
 WINDOW_SECONDS: Final = f"{DOMAIN}/window-seconds"
-TRIGGER_ONLY: Final = f"{DOMAIN}/trigger-only"
+ON_DEMAND: Final = f"{DOMAIN}/on-demand"
 BUDGET_CPU_PERCENT: Final = f"{DOMAIN}/budget-cpu-percent"
 TRIGGER_CPU_PERCENT: Final = f"{DOMAIN}/trigger-cpu-percent"
 TRIGGER_THROTTLED_PERCENT: Final = f"{DOMAIN}/trigger-throttled-percent"
@@ -23,7 +23,7 @@ TRIGGER_RSS_GROWTH: Final = f"{DOMAIN}/trigger-rss-growth"
 TRIGGER_READY: Final = f"{DOMAIN}/trigger-ready"
 TRIGGER_SIGTERM: Final = f"{DOMAIN}/trigger-sigterm"
 TRIGGER_RATE: Final = f"{DOMAIN}/trigger-rate"
-TRIGGER_SECONDS: Final = f"{DOMAIN}/trigger-seconds"
+TRIGGER_DURATION_SECONDS: Final = f"{DOMAIN}/trigger-duration-seconds"
 CONTAINER: Final = f"{DOMAIN}/container"
 """Annotation: the container whose processes are watched."""
 MATCH: Final = f"{DOMAIN}/match"
@@ -31,10 +31,10 @@ STATUS: Final = f"{DOMAIN}/status"
 """Annotation that the webhook writes: `injected`, or `skipped: ` and why."""
 
 ANNOTATIONS: Final = (
-    *(SERVICE, VERSION, RATE, MODE, INTERVAL_SECONDS, WINDOW_SECONDS, TRIGGER_ONLY),
+    *(SERVICE, VERSION, RATE, MODE, INTERVAL_SECONDS, WINDOW_SECONDS, ON_DEMAND),
     *(BUDGET_CPU_PERCENT, CONTAINER, MATCH),
     *(TRIGGER_CPU_PERCENT, TRIGGER_THROTTLED_PERCENT, TRIGGER_RSS_GROWTH, TRIGGER_READY, TRIGGER_SIGTERM),
-    *(TRIGGER_RATE, TRIGGER_SECONDS),
+    *(TRIGGER_RATE, TRIGGER_DURATION_SECONDS),
 )
 """What people may write on a pod, all of it optional."""
 

@@ -66,14 +66,14 @@ async def serve(settings: Settings) -> int:
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "sidelight"))
     _log.info("the sidecar starts", sidelight=__version__, settings=shown(settings))
-    procfs, metrics, board = ProcFs(containers=bool(settings.in_container)), Metrics(), Board()
+    procfs, metrics, board = ProcFs(containers=bool(settings.target_container)), Metrics(), Board()
     switches = _switches(settings, metrics)
     choice = Choice(
         frozenset(settings.pid),
         settings.pattern,
         settings.all,
         settings.include_children,
-        settings.in_container,
+        settings.target_container,
     )
     check_token(settings.token_file, "--token-file")
     check_token(settings.capture_token_file, "--capture-token-file")
@@ -98,7 +98,7 @@ async def serve(settings: Settings) -> int:
             settings.batch_max_bytes,
             settings.send_timeout_seconds,
             settings.send_backoff_max_seconds,
-            settings.attached.token,
+            settings.one_shot_token.token,
         )
         shipper = Shipper(spool, route, http, metrics, board, random.random)
         preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)
@@ -106,9 +106,7 @@ async def serve(settings: Settings) -> int:
         governor = Governor(
             _budgets(settings), Cgroups(), lambda: samplers.cpu_seconds, metrics, board, time.monotonic
         )
-        plan = Plan(
-            settings.window_seconds, settings.interval_seconds, settings.jitter, settings.trigger_only
-        )
+        plan = Plan(settings.window_seconds, settings.interval_seconds, settings.jitter, settings.on_demand)
         means = Means(
             sampler,
             intake,
@@ -139,7 +137,7 @@ async def serve(settings: Settings) -> int:
             choice,
             own_pid=os.getpid(),
             most=settings.max_processes,
-            scan_seconds=settings.scan_seconds,
+            scan_seconds=settings.scan_interval_seconds,
             make_watch=make_watch,
             metrics=metrics,
             board=board,
@@ -155,9 +153,9 @@ async def serve(settings: Settings) -> int:
             min(settings.rate, settings.capture_max_rate),
             settings.mode,
         )
-        room = Room(settings.recording_memory_bytes, metrics.recording_bytes.set)
+        room = Room(settings.timeline_recording_memory_bytes, metrics.recording_bytes.set)
         captures = Captures(fleet, switches, bounds, samplers.get, room, metrics, _new_id, time.monotonic)
-        agent = settings.attached.agent or _new_id()
+        agent = settings.one_shot_token.agent or _new_id()
         order_means = OrderMeans(
             captures,
             spool,
@@ -165,17 +163,17 @@ async def serve(settings: Settings) -> int:
             metrics,
             agent,
             labels,
-            settings.recording_max_bytes,
-            settings.recording_send_seconds,
+            settings.timeline_recording_max_bytes,
+            settings.timeline_recording_retry_seconds,
             settings.send_backoff_max_seconds,
             time.monotonic,
             random.random,
-            attached=bool(settings.attached),
+            attached=bool(settings.one_shot_token),
         )
         status = AgentStatusReader(
             agent, labels, sampler.mode, samplers.modes, bounds, fleet, switches, board
         )
-        orders = Orders(order_means, status.read, hold_seconds=settings.captures_hold_seconds)
+        orders = Orders(order_means, status.read, hold_seconds=settings.capture_poll_timeout_seconds)
         fell_back = settings.mode == "auto" and extension is None
         server = Server(
             captures,
@@ -194,17 +192,19 @@ async def serve(settings: Settings) -> int:
             asking = orders if settings.captures_from_collector else None
             looks = [governor.run, switches.run, lookout.run]
             over = asyncio.Event()
-            if settings.attached:
-                errand = Errand(settings.attached, settings.capture_max_seconds, over.set, time.monotonic)
+            if settings.one_shot_token:
+                errand = Errand(
+                    settings.one_shot_token, settings.capture_max_seconds, over.set, time.monotonic
+                )
                 looks.append(partial(errand.run, orders))
                 orders.ready = partial(errand.ready, lambda: bool(fleet.watches))
-            return await _run(fleet, lookout, shipper, asking, looks, over, settings.flush_seconds)
+            return await _run(fleet, lookout, shipper, asking, looks, over, settings.shutdown_flush_seconds)
         finally:
             await runner.cleanup()
             samplers.close()
             _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool))
             spool.close()
-            if settings.attached:
+            if settings.one_shot_token:
                 shutil.rmtree(settings.spool, ignore_errors=True)
 
 

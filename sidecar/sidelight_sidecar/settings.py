@@ -69,7 +69,7 @@ class Settings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector, read anew for every request", read=Path
     )
-    attached: Ticket = setting(
+    one_shot_token: Ticket = setting(
         NO_TICKET,
         "one-time token of a collector that attached this sidecar: it takes that one capture and ends",
         read=ticket,
@@ -80,7 +80,7 @@ class Settings:
     match: str = setting("", "watch Python processes whose command line this pattern finds", metavar="REGEX")
     all: bool = setting(False, "watch every Python process of this PID namespace")
     include_children: bool = setting(True, "watch the Python descendants of what is watched as well")
-    in_container: str = setting(
+    target_container: str = setting(
         "", "watch only what runs in this container of the pod, as Kubernetes names it", metavar="NAME"
     )
     max_processes: int = setting(64, "watch at most this many processes at once", read=house.whole)
@@ -103,7 +103,7 @@ class Settings:
         "begin a scheduled window up to this much later, by chance; not given: a tenth of the interval",
         read=house.seconds,
     )
-    trigger_only: bool = setting(False, "sample only when a capture or a trigger asks for it")
+    on_demand: bool = setting(False, "sample only when a capture or a trigger asks for it")
     trigger_cpu_percent: float | None = setting(
         None,
         "look closer when a container takes more than this of its CPU limit, or a process of one core where "
@@ -115,13 +115,13 @@ class Settings:
         "look closer when a container is throttled in more than this much of its periods",
         read=house.positive,
     )
-    trigger_over_seconds: float = setting(
+    trigger_window_seconds: float = setting(
         30.0, "the time over which CPU and throttling are measured for that", read=house.positive
     )
     trigger_rss_growth: str = setting(
         "", "look closer when a process has grown by this: bytes (200M) or a share (50%)", read=_growing
     )
-    trigger_rss_seconds: float = setting(
+    trigger_rss_window_seconds: float = setting(
         300.0, "the time within which; as much after a process's start does not count", read=house.positive
     )
     trigger_ready: bool = setting(
@@ -136,8 +136,8 @@ class Settings:
         read=house.whole,
         metavar="HZ",
     )
-    trigger_seconds: float = setting(30.0, "how long a closer look lasts", read=house.positive)
-    trigger_rest_seconds: float = setting(
+    trigger_duration_seconds: float = setting(30.0, "how long a closer look lasts", read=house.positive)
+    trigger_cooldown_seconds: float = setting(
         600.0, "after one, no trigger fires on the same process for this long", read=house.seconds
     )
     mode: str = setting(
@@ -163,13 +163,15 @@ class Settings:
     )
     preroll_seconds: float = setting(
         0.0,
-        "between scheduled windows, and with --trigger-only, keep the last so many seconds in memory: "
+        "between scheduled windows, and with --on-demand, keep the last so many seconds in memory: "
         "a capture ships them first",
         read=house.seconds,
     )
     preroll_max_bytes: int = setting(16 << 20, "room for what is kept so", read=house.size)
     pause_file: Path | None = setting(None, "nothing is sampled while this file exists", read=Path)
-    scan_seconds: float = setting(0.5, "look for new and ended processes this often", read=house.positive)
+    scan_interval_seconds: float = setting(
+        0.5, "look for new and ended processes this often", read=house.positive
+    )
     attach_retry_max_seconds: float = setting(
         60.0, "longest wait before a process that could not be read is tried again", read=house.positive
     )
@@ -196,16 +198,16 @@ class Settings:
     captures_from_collector: bool = setting(
         True, "ask the collector for captures that people start there, and take them"
     )
-    captures_hold_seconds: float = setting(
+    capture_poll_timeout_seconds: float = setting(
         25.0, "the collector may keep such a question open for this long", read=house.positive
     )
-    recording_max_bytes: int = setting(
+    timeline_recording_max_bytes: int = setting(
         8 << 20, "room for what one process's capture keeps in time order, compressed", read=house.size
     )
-    recording_memory_bytes: int = setting(
+    timeline_recording_memory_bytes: int = setting(
         64 << 20, "memory for all that is kept in time order until it is sent", read=house.size
     )
-    recording_send_seconds: float = setting(
+    timeline_recording_retry_seconds: float = setting(
         600.0, "go on trying to send what was kept in time order for this long", read=house.positive
     )
     exit_when_done_seconds: float | None = setting(
@@ -214,7 +216,7 @@ class Settings:
         "a Job; not given: wait for others",
         read=house.seconds,
     )
-    flush_seconds: float = setting(
+    shutdown_flush_seconds: float = setting(
         10.0, "at SIGTERM, go on sending for at most this long", read=house.seconds
     )
     log_json: bool = setting(False, "log lines as JSON")
@@ -278,13 +280,13 @@ class Settings:
         return Rules(
             cpu=_share(self.trigger_cpu_percent),
             throttled=_share(self.trigger_throttled_percent),
-            over=self.trigger_over_seconds,
+            over=self.trigger_window_seconds,
             growth=_growth(self.trigger_rss_growth) if self.trigger_rss_growth else None,
-            growth_seconds=self.trigger_rss_seconds,
+            growth_seconds=self.trigger_rss_window_seconds,
             ready=self.trigger_ready,
             sigterm=self.trigger_sigterm,
-            lasts=self.trigger_seconds,
-            rest=self.trigger_rest_seconds,
+            lasts=self.trigger_duration_seconds,
+            rest=self.trigger_cooldown_seconds,
         )
 
     @property
@@ -362,12 +364,14 @@ def _check_bounds(settings: Settings) -> None:
         raise BadSetting("--max-stop-ms must be from 0.1 to 1000")
     if settings.preroll_max_bytes < 1 << 16:
         raise BadSetting("--preroll-max-bytes must be at least 64k")
-    if not 1 << 16 <= settings.recording_max_bytes <= 64 << 20:
-        raise BadSetting("--recording-max-bytes must be from 64k to 64M")
-    if settings.recording_memory_bytes < 1 << 20:
-        raise BadSetting("--recording-memory-bytes must be at least 1M")
-    if settings.captures_hold_seconds > 300:
-        raise BadSetting("--captures-hold-seconds must be at most 300", hint="Proxies cut longer requests.")
+    if not 1 << 16 <= settings.timeline_recording_max_bytes <= 64 << 20:
+        raise BadSetting("--timeline-recording-max-bytes must be from 64k to 64M")
+    if settings.timeline_recording_memory_bytes < 1 << 20:
+        raise BadSetting("--timeline-recording-memory-bytes must be at least 1M")
+    if settings.capture_poll_timeout_seconds > 300:
+        raise BadSetting(
+            "--capture-poll-timeout-seconds must be at most 300", hint="Proxies cut longer requests."
+        )
 
 
 def _check_triggers(settings: Settings) -> None:
@@ -382,9 +386,9 @@ def _check_triggers(settings: Settings) -> None:
         if percent is not None and percent > 100:
             raise BadSetting(f"{flag} must be at most 100", hint="50 is a half.")
     for flag, seconds in (
-        ("--trigger-over-seconds", settings.trigger_over_seconds),
-        ("--trigger-rss-seconds", settings.trigger_rss_seconds),
-        ("--trigger-seconds", settings.trigger_seconds),
+        ("--trigger-window-seconds", settings.trigger_window_seconds),
+        ("--trigger-rss-window-seconds", settings.trigger_rss_window_seconds),
+        ("--trigger-duration-seconds", settings.trigger_duration_seconds),
     ):
         if not 1 <= seconds <= 3600:
             raise BadSetting(f"{flag} must be from 1 to 3600")
@@ -403,8 +407,8 @@ def _check_times(settings: Settings) -> None:
         if settings.jitter_seconds is not None:
             raise BadSetting("--jitter-seconds needs --interval-seconds")
         return
-    if settings.trigger_only:
-        raise BadSetting("--trigger-only and --interval-seconds cannot go together")
+    if settings.on_demand:
+        raise BadSetting("--on-demand and --interval-seconds cannot go together")
     if settings.interval_seconds < settings.window_seconds:
         raise BadSetting("--interval-seconds must not be shorter than --window-seconds")
     if settings.jitter > settings.interval_seconds - settings.window_seconds + 1e-9:

@@ -17,7 +17,7 @@ from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import write_hashed_segment
 
-COMPACTING = "--compact-interval-seconds 1 --compact-segments 2 --flush-seconds 0.5"
+COMPACTING = "--compact-interval-seconds 1 --compact-min-segments 2 --flush-seconds 0.5"
 SMALL = Plan(
     sidecars=300,
     interval=3,

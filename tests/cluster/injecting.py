@@ -76,8 +76,8 @@ class Injector:
             "SIDELIGHT_LISTEN": f"{self.host}:{port}",
             "SIDELIGHT_STATUS_LISTEN": f"127.0.0.1:{self.statuses[name]}",
             "SIDELIGHT_KUBERNETES": str(config),
-            "SIDELIGHT_CERTIFICATE_NAME": self.host,
-            "SIDELIGHT_LOOK_SECONDS": "0.2",
+            "SIDELIGHT_CERTIFICATE_SAN": self.host,
+            "SIDELIGHT_CERTIFICATE_CHECK_INTERVAL_SECONDS": "0.2",
             "SIDELIGHT_DRAIN_SECONDS": "0",
         }
         program = Path(os.environ.get("VIRTUAL_ENV", ROOT / ".venv")) / "bin" / "sidelight"

@@ -134,8 +134,8 @@ def collecting(
     attach = [option for name in namespaces for option in ("--attach-namespaces", name)]
     given = (
         *("--listen", f"127.0.0.1:{port}", "--kubernetes", str(config), *attach),
-        *("--attach-image", "sidelight-sidecar:1", "--attach-collector", f"http://127.0.0.1:{port}"),
-        *("--discovery-share-seconds", "0.2", "--capture-look-seconds", "0.2", *options),
+        *("--attach-image", "sidelight-sidecar:1", "--attach-collector-url", f"http://127.0.0.1:{port}"),
+        *("--discovery-publish-interval-seconds", "0.2", "--capture-check-interval-seconds", "0.2", *options),
     )
     process = Process(scratch, str(scratch / "store"), *given)
     try:
@@ -221,7 +221,7 @@ def test_a_capture_attaches_a_sidecar_that_samples_and_ends(
         eventually("the sidecar has ended", lambda: kubelet.exit_codes() == [0])
         assert not list(Path("/dev/shm").glob(name))
         # What stands in the pod's spec reads nothing, writes for nobody else, and is not in the capture.
-        token = {one["name"]: one["value"] for one in spec["env"]}["SIDELIGHT_ATTACHED"]
+        token = {one["name"]: one["value"] for one in spec["env"]}["SIDELIGHT_ONE_SHOT_TOKEN"]
         assert token.rpartition(".")[2] not in json.dumps(told)
         assert token.rpartition(".")[2] not in kubelet.log()
         bearer = {"Authorization": f"Bearer {token}"}

@@ -31,8 +31,13 @@ class Collector:
         args = [
             *("collector", "--listen", "0.0.0.0:8080", "--store", "/var/lib/sidelight"),
             *("--kubernetes", "in-cluster", "--attach-image", images.SIDECAR, "--allow-anonymous-writes"),
-            *("--attach-namespaces", namespace, "--attach-collector", f"http://collector.{namespace}:8080"),
-            *("--capture-tokens-file", "/tokens/captures", "--discovery-share-seconds", "0.2"),
+            *(
+                "--attach-namespaces",
+                namespace,
+                "--attach-collector-url",
+                f"http://collector.{namespace}:8080",
+            ),
+            *("--capture-tokens-file", "/tokens/captures", "--discovery-publish-interval-seconds", "0.2"),
         ]
         labels = {"app": "collector"}
         pod = {

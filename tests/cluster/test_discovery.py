@@ -72,7 +72,7 @@ class Collector:
 
 @contextmanager
 def collector(scratch: Path, config: Path, *options: str) -> Iterator[Collector]:
-    options = ("--kubernetes", str(config), "--discovery-share-seconds", "0.2", *options)
+    options = ("--kubernetes", str(config), "--discovery-publish-interval-seconds", "0.2", *options)
     process = Process(scratch, str(scratch / "store"), *options)
     try:
         yield Collector(process)

@@ -172,7 +172,7 @@ def test_of_several_windows_one_that_is_anothers_stores_none(api: Api, begin: An
 def test_a_capture_is_taken_told_of_and_recorded_by_its_own_sidecar_only(
     api: Api, begin: Any, team: str
 ) -> None:
-    collector = begin(REVIEWS, PODS, "--capture-look-seconds", "0.1")
+    collector = begin(REVIEWS, PODS, "--capture-check-interval-seconds", "0.1")
     owner, thief = pod(api, team, "shop-1"), pod(api, team, "shop-2")
     assert collector.poll(owner, "same").status == 200
     wish = json.dumps({"service": "shop", "pods": ["shop-1"], "seconds": 5}).encode()
@@ -249,7 +249,7 @@ def test_tokens_that_are_not_those_of_a_pod_for_us_are_refused_with_what_is_wron
 
 
 def test_a_pod_that_is_deleted_sends_no_more(api: Api, begin: Any, team: str) -> None:
-    collector = begin(REVIEWS, PODS, "--kubernetes-token-seconds", "0.1")
+    collector = begin(REVIEWS, PODS, "--token-cache-seconds", "0.1")
     token = pod(api, team, "shop-1")
     assert collector.send(token).status == 200
     api.kubectl("-n", team, "delete", "pod", "shop-1", "--grace-period=0", "--force")
@@ -324,7 +324,7 @@ def test_without_leave_to_review_tokens_pods_wait_and_go_on_once_it_is_given(
 def test_while_the_api_server_is_away_known_pods_go_on_and_others_wait(
     api: Api, begin: Any, team: str
 ) -> None:
-    collector = begin(REVIEWS, PODS, "--kubernetes-token-seconds", "0.1")
+    collector = begin(REVIEWS, PODS, "--token-cache-seconds", "0.1")
     known, unknown = pod(api, team, "shop-1"), pod(api, team, "shop-2")
     assert collector.send(known).status == 200
     collector.relay.cut()
@@ -347,7 +347,7 @@ def test_while_the_api_server_is_away_known_pods_go_on_and_others_wait(
 
 
 def test_grace_does_not_outlive_the_token(api: Api, begin: Any, team: str) -> None:
-    collector = begin(REVIEWS, PODS, "--kubernetes-token-seconds", "0.1")
+    collector = begin(REVIEWS, PODS, "--token-cache-seconds", "0.1")
     # The API server allows clocks that differ by a minute, and so does the collector.
     token = resigned(api, pod(api, team, "shop-1"), exp=int(time.time()) - 45)
     assert collector.send(token).status == 200
@@ -357,7 +357,7 @@ def test_grace_does_not_outlive_the_token(api: Api, begin: Any, team: str) -> No
 
 
 def test_grace_ends(api: Api, begin: Any, team: str) -> None:
-    options = ("--kubernetes-token-seconds", "0.1", "--kubernetes-grace-seconds", "0")
+    options = ("--token-cache-seconds", "0.1", "--token-stale-if-error-seconds", "0")
     collector, token = begin(REVIEWS, PODS, *options), pod(api, team, "shop-1")
     assert collector.send(token).status == 200
     collector.relay.cut()
@@ -448,7 +448,7 @@ def test_a_real_sidecar_keeps_its_windows_while_the_api_server_is_away(
 
 
 def test_no_more_tokens_are_remembered_than_allowed(api: Api, begin: Any, team: str) -> None:
-    collector = begin(REVIEWS, PODS, "--kubernetes-tokens", "1")
+    collector = begin(REVIEWS, PODS, "--token-cache-entries", "1")
     tokens = [pod(api, team, "shop-1"), pod(api, team, "shop-2")]
     assert collector.ask("GET", "/livez").status == 200
     before = reviews(api)

@@ -297,7 +297,7 @@ def test_an_old_authority_is_replaced_and_no_pod_goes_without_meanwhile(api, sho
     old = certificates.Keyring(authority, make_leaf(authority, now - 5 * DAY, plan))
     injector.keep(written(old))
     injector.trust(old.trusted)
-    injector.start("injector", "--authority-overlap-seconds", "3")
+    injector.start("injector", "--ca-overlap-seconds", "3")
     injector.ready()
     seen: list[str] = []
 
@@ -412,7 +412,7 @@ def test_without_its_permissions_it_says_which_are_missing(api, injector):
 
 def test_before_native_sidecars_a_pod_that_ends_is_left_without(api, shop, injector):
     injector.programs.end("injector")
-    injector.start("injector", "--native", "never")
+    injector.start("injector", "--native-sidecars", "never")
     injector.ready()
     lasting = made(api, shop, pod("lasting"))
     assert [one["name"] for one in lasting["spec"]["containers"]] == ["app", label_names.SIDECAR]

@@ -40,7 +40,7 @@ def given(bucket: Store) -> dict:
     s3 = {"url": "s3://sidelight/profiles", "endpoint": bucket.endpoint, "credentialsSecret": "s3"}
     collector = {
         "store": {"kind": "s3", "s3": s3},
-        "settings": {"capture_look_seconds": 0.3},
+        "settings": {"capture_check_interval_seconds": 0.3},
         "auth": {"captureTokensSecret": "captures"},
     }
     return values(

@@ -45,7 +45,7 @@ from tests.collector.test_api_document import CAPTURES, DOCUMENT, resolved
 
 HOLD = 240.0
 """Longer than any test waits: a poll is answered because there is something to say."""
-QUICK = {"capture_look_seconds": 0.1, "capture_hold_seconds": HOLD}
+QUICK = {"capture_check_interval_seconds": 0.1, "capture_poll_timeout_seconds": HOLD}
 
 
 def held_to(path: str, method: str, status: int, answer: object) -> None:
@@ -248,8 +248,8 @@ async def test_a_sidecar_at_its_limits_takes_a_capture(serving: Serve) -> None:
 
 async def test_a_sidecar_that_is_lost_fails_its_part_and_may_come_back(serving: Serve) -> None:
     # It may come back until the collector looks again and writes down that the capture has failed.
-    looks = {"capture_look_seconds": 30.0, "capture_hold_seconds": HOLD}
-    async with serving(MemoryStore(), **looks, capture_lost_seconds=0.5) as collector:
+    looks = {"capture_check_interval_seconds": 30.0, "capture_poll_timeout_seconds": HOLD}
+    async with serving(MemoryStore(), **looks, capture_agent_timeout_seconds=0.5) as collector:
         sidecar = Sidecar(collector)
         await sidecar.ask()
         made = await started(collector)
@@ -403,7 +403,7 @@ async def test_a_recording_that_is_not_one_is_refused(serving: Serve) -> None:
 async def test_a_recording_may_be_as_large_as_allowed_and_comes_from_who_took_part(serving: Serve) -> None:
     store = MemoryStore()
     async with serving(
-        store, **QUICK, capture_recording_bytes=4096, capture_recording_text_bytes=8192
+        store, **QUICK, timeline_recording_max_bytes=4096, timeline_recording_max_decompressed_bytes=8192
     ) as one:
         sidecar, other = Sidecar(one), Sidecar(one, "p-2")
         await sidecar.ask()
@@ -543,7 +543,7 @@ async def test_a_page_of_another_site_starts_nothing(serving: Serve) -> None:
 async def test_any_of_several_workers_answers_for_a_capture_and_gives_it_out(
     tmp_path: Path, start: Callable[..., Process]
 ) -> None:
-    quick = ["--capture-look-seconds", "0.2", "--capture-hold-seconds", f"{HOLD:g}"]
+    quick = ["--capture-check-interval-seconds", "0.2", "--capture-poll-timeout-seconds", f"{HOLD:g}"]
     process = start(str(tmp_path / "store"), "--workers", "2", *quick)
     async with ClientSession() as session:
         collector = Running(process.port(), asyncio.Event(), session)
@@ -614,7 +614,7 @@ async def test_a_request_that_is_sent_again_starts_nothing_new(serving: Serve) -
 
 
 async def test_a_capture_is_told_as_it_goes_on_until_it_has_ended(serving: Serve) -> None:
-    async with serving(MemoryStore(), capture_look_seconds=0.1) as collector:
+    async with serving(MemoryStore(), capture_check_interval_seconds=0.1) as collector:
         sidecar = Sidecar(collector)
         await sidecar.ask()
         made = await started(collector)

@@ -1,4 +1,4 @@
-"""`sidelight compare` and `sidelight ask` as a person runs them, against a collector with stored windows."""
+"""`sidelight compare` and `sidelight query` as a person runs them, against a collector with windows."""
 
 from __future__ import annotations
 
@@ -280,20 +280,20 @@ async def test_a_reader_that_has_seen_enough_is_no_failure(client: Client) -> No
 async def test_ask_writes_the_answer_of_any_path(client: Client) -> None:
     given = {"query": 'service="shop"', "from": "2026-11-21T09:00:00Z", "until": "2026-11-21T10:30:00Z"}
     params = [f"--param={name}={value}" for name, value in given.items()]
-    done = await run(client.make_url("/"), "ask", "depth", *params)
+    done = await run(client.make_url("/"), "query", "depth", *params)
     assert json.loads(done.stdout) == await get(client, "depth", **given)
-    done = await run(client.make_url("/"), "ask", "labels/version/values", *params)
+    done = await run(client.make_url("/"), "query", "labels/version/values", *params)
     assert json.loads(done.stdout)["values"] == ["1", "2", "3", "4", "5"]
 
 
 @pytest.mark.parametrize("argv", [("--param", "from"), ("--param", "=x")])
 async def test_a_parameter_without_a_name_or_value_is_refused(argv: tuple[str, ...]) -> None:
-    done = await run("http://127.0.0.1:1", "ask", "depth", *argv)
+    done = await run("http://127.0.0.1:1", "query", "depth", *argv)
     assert done.returncode == 2
     assert "is not NAME=VALUE" in done.stderr
 
 
 async def test_what_ask_is_refused_is_said(client: Client) -> None:
-    done = await run(client.make_url("/"), "ask", "nowhere")
+    done = await run(client.make_url("/"), "query", "nowhere")
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is nothing at /api/v1/nowhere" in done.stderr

@@ -668,9 +668,9 @@ def test_an_id_has_the_arrival_of_the_day_from_the_second_on() -> None:
 
 
 def test_how_often_a_day_has_an_edge() -> None:
-    assert Settings(store="given", deploy_arrivals_per_day=1).deploy_arrivals_per_day == 1
-    with pytest.raises(ValueError, match="deploy_arrivals_per_day must be at least 1"):
-        Settings(store="given", deploy_arrivals_per_day=0)
+    assert Settings(store="given", deploy_max_detections_per_day=1).deploy_max_detections_per_day == 1
+    with pytest.raises(ValueError, match="deploy_max_detections_per_day must be at least 1"):
+        Settings(store="given", deploy_max_detections_per_day=0)
 
 
 PAUSE = 15

@@ -445,11 +445,11 @@ GOOD = {"--store": "x"}
         (["--deploy-webhook-secret-file", "/x"], "without deploy_webhook_url"),
         (["--deploy-webhook-url", "https://x", "--no-deploys"], "--no-deploys"),
         (["--deploy-fail-on", "cpu+5"], "`>` or `<` was expected"),
-        (["--deploy-looks-per-minute", "0"], "at least 1"),
-        (["--deploy-cpu-percent", "101"], "at most 100"),
-        (["--deploy-detect-percent", "1001"], "at most 1000"),
-        (["--deploy-first-look-seconds", "90000"], "above deploy_last_look_seconds"),
-        (["--deploy-last-look-seconds", "1209601"], "at most"),
+        (["--deploy-max-analyses-per-minute", "0"], "at least 1"),
+        (["--deploy-cpu-budget-percent", "101"], "at most 100"),
+        (["--deploy-min-effect-percent", "1001"], "at most 1000"),
+        (["--deploy-first-analysis-seconds", "90000"], "above deploy_last_analysis_seconds"),
+        (["--deploy-last-analysis-seconds", "1209601"], "at most"),
         (["--deploy-retention-days", "36526"], "at most"),
         (["--alertmanager-resend-seconds", "3601"], "at most"),
         ([word for at in range(11) for word in ("--alertmanager-url", f"http://a{at}")], "at most 10"),
@@ -463,7 +463,7 @@ def test_settings_that_cannot_be_used_are_refused(words: list[str], said: str) -
 
 
 def test_settings_at_the_edge_are_taken_and_urls_are_starred() -> None:
-    words = ["--deploy-last-look-seconds", "1209600", "--deploy-cpu-percent", "100"]
+    words = ["--deploy-last-analysis-seconds", "1209600", "--deploy-cpu-budget-percent", "100"]
     words += ["--deploy-fail-on", "cpu>+5%", "--deploy-fail-on", "depth.p95>+5"]
     words += ["--alertmanager-url", "http://u:hunter2@x", "--deploy-webhook-url", "http://u:hunter2@x"]
     settings = parse(Settings, "collector", "", ["--store", "x", *words], {})
@@ -520,7 +520,7 @@ def test_of_several_collectors_each_thing_is_told_once_though_one_is_killed(
         for entry in world.store.list(""):
             store.put(f"{entry.key}", world.store.get(entry.key))
     given = ["--s3-endpoint", s3_server.endpoint, "--deploy-webhook-url", hook.url]
-    given += ["--deploy-interval-seconds", "0.5", "--compact-lease-seconds", "3"]
+    given += ["--deploy-check-interval-seconds", "0.5", "--compact-lease-seconds", "3"]
     given += ["--compact-interval-seconds", "0"]
     first = [start(f"s3://{bucket}/p", *given) for _ in range(2)]
     # Of this one the processes that serve leave it to the one that compacts.

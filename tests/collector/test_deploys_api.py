@@ -195,7 +195,7 @@ async def test_a_collector_that_runs_finds_compares_tells_and_lists(serving: Ser
     for entry in after.store.list(""):
         world.store.put(entry.key, after.store.get(entry.key))
     settings = {
-        "deploy_interval_seconds": 0.1,
+        "deploy_check_interval_seconds": 0.1,
         "deploy_webhook_url": hook.url,
         "public_url": "https://sidelight.example",
         "compact_interval_seconds": 0.0,

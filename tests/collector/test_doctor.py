@@ -252,7 +252,7 @@ def test_what_is_young_is_only_noted() -> None:
             (severity, Kind.UNKNOWN_KEY, "v1/notes.txt"),
         ]
     assert examined(store, days_later=0.99).findings.healthy
-    warned = examined(store, days_later=0.01, grace_seconds=600.0)
+    warned = examined(store, days_later=0.01, orphan_age_seconds=600.0)
     assert not warned.findings.healthy
 
 

@@ -123,14 +123,14 @@ def test_a_place_where_nothing_is_is_not_made_a_store(
     "flags",
     [
         [],
-        ["--store", "x", "--grace-seconds", "599"],
+        ["--store", "x", "--orphan-age-seconds", "599"],
         ["--store", "x", "--max-findings", "0"],
         ["--store", "x", "--collectors", "0"],
         ["--store", "x", "--retention-raw-days", "91"],
         ["--store", "x", "--flush-seconds", "0"],
         ["--store", "x", "--price-per-gb-month", "-1"],
         ["--store", "x", "--forget-lost"],
-        ["--store", "x", "--alone"],
+        ["--store", "x", "--offline"],
         ["--store", "x", "--quick", "--repair"],
         ["--store", "x", "--mend"],
     ],
@@ -146,7 +146,7 @@ def test_wrong_options_are_2(flags: list[str], capsys: pytest.CaptureFixture[str
 def test_limits_are_allowed_at_their_edge() -> None:
     DoctorSettings(
         store="x",
-        grace_seconds=600.0,
+        orphan_age_seconds=600.0,
         max_findings=1,
         collectors=1,
         retention_raw_days=0,
@@ -154,7 +154,7 @@ def test_limits_are_allowed_at_their_edge() -> None:
         retention_day_days=0,
     )
     with pytest.raises(BadSetting):
-        DoctorSettings(store="x", grace_seconds=599.9)
+        DoctorSettings(store="x", orphan_age_seconds=599.9)
 
 
 def test_findings_beyond_the_limit_are_counted_and_a_person_sees_fewer() -> None:

@@ -338,7 +338,7 @@ def test_nothing_is_mended_without_conditional_writes_while_collectors_may_run()
     with pytest.raises(Unsafe):
         mended(store)
     assert keys(store) == before
-    report = mended(store, alone=True)
+    report = mended(store, offline=True)
     assert told(report) == [(Severity.WARNING, Kind.CONDITIONS_MISSING, "")]
     assert len(report.repaired) == 1
 

@@ -121,7 +121,7 @@ async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
     kinds, ranges = cycle(["wall", "cpu", "gil"]), cycle(RANGES)
     async with (
         serving(store, **own) as plain,
-        serving(store, **own, engine=clickhouse.url, engine_fallback=False) as other,
+        serving(store, **own, clickhouse_url=clickhouse.url, clickhouse_fallback=False) as other,
     ):
         for selector, (path, more) in zip(cycle(SELECTORS), ASKED * 3, strict=False):
             start, end = next(ranges)

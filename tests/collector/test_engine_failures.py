@@ -176,10 +176,10 @@ def given(store: S3Store, server: S3Server, at: EngineUrl, **more: object) -> di
     return {
         "store": store.where,
         "s3_endpoint": server.endpoint,
-        "engine": at,
+        "clickhouse_url": at,
         "compact_interval_seconds": 0.0,
         **KEPT,
-        "engine_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
+        "clickhouse_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
         **more,
     }
 
@@ -223,13 +223,13 @@ async def test_without_fallback_such_a_query_is_refused(
     clickhouse: Server,
 ) -> None:
     with failing(kind, clickhouse) as at:
-        changes = given(store, s3_server, at, hasty=kind == "silence", engine_fallback=False)
+        changes = given(store, s3_server, at, hasty=kind == "silence", clickhouse_fallback=False)
         async with serving(store, **changes) as running:
             answer = await running.get("flamegraph", SPAN)
             assert (answer.status, answer.reason) == (503, "engine_unavailable")
             assert answer.headers["retry-after"] == "5"
             assert cause in answer.json["message"]
-            assert "--engine" in answer.json["hint"]
+            assert "--clickhouse-url" in answer.json["hint"]
             assert PASSWORD not in answer.body.decode()
             # What needs no stacks goes on.
             assert (await running.get("timeline", SPAN)).status == 200
@@ -303,8 +303,14 @@ def test_no_password_is_in_the_log_of_a_collector(
     options += [f"--{name.replace('_', '-')}={days}" for name, days in KEPT.items()]
     quoted = PASSWORD.replace("/", "%2F").replace("@", "%40").replace("#", "%23").replace(":", "%3A")
     ways: list[tuple[list[str], dict[str, str]]] = [
-        ([], {"SIDELIGHT_ENGINE": f"clickhouse://{at.user}:{quoted}@{at.host}:{at.port}"}),
-        ([f"--engine=clickhouse://{at.user}@{at.host}:{at.port}", f"--engine-password-file={secret}"], {}),
+        ([], {"SIDELIGHT_CLICKHOUSE_URL": f"clickhouse://{at.user}:{quoted}@{at.host}:{at.port}"}),
+        (
+            [
+                f"--clickhouse-url=clickhouse://{at.user}@{at.host}:{at.port}",
+                f"--clickhouse-password-file={secret}",
+            ],
+            {},
+        ),
     ]
     for number, (flags, env) in enumerate(ways):
         with collector(

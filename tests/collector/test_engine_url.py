@@ -1,4 +1,4 @@
-"""What --engine takes, and what nobody gets to see of it."""
+"""What --clickhouse-url takes, and what nobody gets to see of it."""
 
 from __future__ import annotations
 
@@ -63,35 +63,35 @@ def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
 )
 def test_a_url_that_cannot_be_used_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(BadSetting) as refused:
-        parse(Settings, "collector", "", ["--store", "s3://bucket", "--engine", text], {})
+        parse(Settings, "collector", "", ["--store", "s3://bucket", "--clickhouse-url", text], {})
     assert "s3cr" not in f"{refused.value.message} {refused.value.hint}"
 
 
 def test_neither_the_settings_nor_the_help_show_a_password(capsys: pytest.CaptureFixture[str]) -> None:
-    environ = {"SIDELIGHT_ENGINE": f"clickhouse://u:{SECRET}@host", "SIDELIGHT_STORE": "s3://bucket"}
+    environ = {"SIDELIGHT_CLICKHOUSE_URL": f"clickhouse://u:{SECRET}@host", "SIDELIGHT_STORE": "s3://bucket"}
     settings = parse(Settings, "collector", "", [], environ)
-    assert settings.engine == EngineUrl("host", user="u", password="s3cr/t")
-    assert shown(settings)["engine"] == "***"
+    assert settings.clickhouse_url == EngineUrl("host", user="u", password="s3cr/t")
+    assert shown(settings)["clickhouse_url"] == "***"
     assert "s3cr" not in repr(settings)
     with pytest.raises(SystemExit):
         parse(Settings, "collector", "", ["--help"], environ)
     told = capsys.readouterr().out
-    assert "--engine-password-file" in told
+    assert "--clickhouse-password-file" in told
     assert "s3cr" not in told
 
 
 @pytest.mark.parametrize("store", ["./data", "/s3/bucket", "given"])
 def test_an_engine_needs_a_store_that_it_can_read(store: str) -> None:
     with pytest.raises(BadSetting, match="not in S3"):
-        Settings(store=store, engine=EngineUrl("host"))
-    assert Settings(store="s3://bucket", engine=EngineUrl("host")).engine_fallback
+        Settings(store=store, clickhouse_url=EngineUrl("host"))
+    assert Settings(store="s3://bucket", clickhouse_url=EngineUrl("host")).clickhouse_fallback
 
 
 @pytest.mark.parametrize(
     "store", ["s3://bucket/a b", "s3://bucket/{a,b}", "s3://bucket/a*", "s3://bucket/h=1"]
 )
 def test_a_prefix_that_clickhouse_would_read_otherwise_is_refused(store: str) -> None:
-    settings = Settings(store=store, engine=EngineUrl("host"), s3_endpoint="http://s3")
+    settings = Settings(store=store, clickhouse_url=EngineUrl("host"), s3_endpoint="http://s3")
     with pytest.raises(BadSetting, match="pattern"):
         stage1(settings, Metrics())
 
@@ -115,7 +115,10 @@ def test_the_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path
     file = tmp_path / "password"
     file.write_text(" with spaces \r\n")
     given = Settings(
-        store="s3://bucket", engine=EngineUrl("host"), engine_password_file=file, s3_endpoint="http://s3"
+        store="s3://bucket",
+        clickhouse_url=EngineUrl("host"),
+        clickhouse_password_file=file,
+        s3_endpoint="http://s3",
     )
     made = stage1(given, Metrics())
     assert made is not None
@@ -125,7 +128,7 @@ def test_the_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path
         stage1(given, Metrics())
 
 
-@pytest.mark.parametrize("engine", [None, EngineUrl("host", password="x")])
-def test_a_password_file_stands_beside_a_url_without_one(engine: EngineUrl | None, tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="engine_password_file"):
-        Settings(store="s3://bucket", engine=engine, engine_password_file=tmp_path / "password")
+@pytest.mark.parametrize("url", [None, EngineUrl("host", password="x")])
+def test_a_password_file_stands_beside_a_url_without_one(url: EngineUrl | None, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="clickhouse_password_file"):
+        Settings(store="s3://bucket", clickhouse_url=url, clickhouse_password_file=tmp_path / "password")

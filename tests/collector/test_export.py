@@ -89,7 +89,14 @@ async def test_a_table_says_what_it_stands_on_when_asked_to(client: Client) -> N
 
 
 async def test_two_sides_go_to_standard_output(client: Client) -> None:
-    sides = ("--a", "version:1", "--b", 'match:service="cart"', "--b-from=-2h", "--no-states")
+    sides = (
+        "--baseline",
+        "version:1",
+        "--comparison",
+        'match:service="cart"',
+        "--comparison-from=-2h",
+        "--no-states",
+    )
     done = await export(client.make_url("/"), *RANGE, *sides, "--type", "cpu")
     assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10 0\nother 1 1\n")
 
@@ -152,7 +159,7 @@ async def test_a_server_that_is_no_collector_is_an_error_with_a_hint(client: Cli
     ("argv", "problem"),
     [
         (("--format", "jpeg"), "--format: 'jpeg' is not one of folded, speedscope"),
-        (("--format", "svg", "--a", "version:1"), "--format svg has one side"),
+        (("--format", "svg", "--baseline", "version:1"), "--format svg has one side"),
         (("--type", "memory"), "--type: 'memory' is not one of wall, cpu, gil"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
         (("--collector", "localhost:8080"), "'localhost:8080' is not the address of a collector"),

@@ -32,7 +32,7 @@ SENDERS = 6
 
 
 COMPACTING = (
-    *("--compact-interval-seconds", "0.01", "--compact-wait-seconds", "0", "--compact-segments", "1"),
+    *("--compact-interval-seconds", "0.01", "--compact-max-wait-seconds", "0", "--compact-min-segments", "1"),
     *("--compact-lease-seconds", "0.5"),
 )
 

@@ -283,8 +283,8 @@ async def test_an_answer_without_requests_that_were_to_be_had_is_not_kept(server
     ("given", "text"),
     [
         ({"prometheus_url": "http://p:9090"}, "go together"),
-        ({"prometheus_requests": "x[{step}]"}, "go together"),
-        ({"prometheus_url": "http://p:9090", "prometheus_requests": "sum(x[5m])"}, "has no {step}"),
+        ({"prometheus_requests_query": "x[{step}]"}, "go together"),
+        ({"prometheus_url": "http://p:9090", "prometheus_requests_query": "sum(x[5m])"}, "has no {step}"),
         ({"prometheus_token_file": Path("/token")}, "without prometheus_url"),
     ],
 )
@@ -298,7 +298,7 @@ def test_the_settings_make_it(tmp_path: Path) -> None:
     settings = Settings(
         store="given",
         prometheus_url="https://p:9090/x",
-        prometheus_requests=QUERY,
+        prometheus_requests_query=QUERY,
         prometheus_token_file=tmp_path / "token",
         prometheus_timeout_seconds=2,
     )
@@ -313,7 +313,7 @@ def counted(
     """A comparison with the settings of a collector, and the errors that its metrics count by cause."""
     metrics = Metrics()
     settings = Settings(
-        store="given", prometheus_url=url, prometheus_requests=query, prometheus_timeout_seconds=seconds
+        store="given", prometheus_url=url, prometheus_requests_query=query, prometheus_timeout_seconds=seconds
     )
     found = said(two(), main.prometheus(settings, metrics), sides)
     name = "sidelight_prometheus_errors_total"

@@ -152,7 +152,7 @@ def place(serving: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
             "read_rules_file": tmp_path / "rules",
             "read_proxy_header": "X-User",
             "trusted_proxies": (network("127.0.0.1"),),
-            "capture_look_seconds": 0.1,
+            "capture_check_interval_seconds": 0.1,
         }
         tokens = known_tokens(Settings(store="given", **settings))
         store = MemoryStore()

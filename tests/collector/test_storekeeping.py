@@ -1,4 +1,4 @@
-"""`sidelight store`, as a person uses it."""
+"""`sidelight storage`, as a person uses it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(*argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
         for name, value in variables.items():
             patch.setenv(name, value)
         try:
-            status = main.run(["store", *argv])
+            status = main.run(["storage", *argv])
         except SystemExit as ended:
             status = int(ended.code or 0)
     return subprocess.CompletedProcess(argv, status, out.getvalue(), err.getvalue())
@@ -55,18 +55,18 @@ def kept(tmp_path: Path) -> tuple[str, int]:
 
 def test_it_says_what_would_go_and_why(kept: tuple[str, int]) -> None:
     store, start = kept
-    found = run("rotation", "--store", store, "--retention-services", "shop=30/90/400")
+    found = run("retention", "--store", store, "--retention-services", "shop=30/90/400")
     day = event_day(start * SECOND_NS).isoformat()
     head, row, last = found.stdout.splitlines()
     assert head.split()[:2] == ["day", "services"]
     assert row.startswith(f"{day}  ads shop  windows -> hours of ads, windows of shop")
     assert row.endswith("age")
     assert last == "0 bytes of 1 blocks, and 0 objects of days that are over"
-    assert run("rotation", "--store", store, "--retention-raw-days", "30").stdout == "nothing would go\n"
+    assert run("retention", "--store", store, "--retention-raw-days", "30").stdout == "nothing would go\n"
     old = ["--retention-raw-days", "7", "--retention-hour-days", "7", "--retention-day-days", "7"]
-    assert f"{day}  all" in run("rotation", "--store", store, *old).stdout
+    assert f"{day}  all" in run("retention", "--store", store, *old).stdout
     environment = {"SIDELIGHT_STORE": store, "SIDELIGHT_RETENTION_RAW_DAYS": "30"}
-    assert run("rotation", **environment).stdout == "nothing would go\n"
+    assert run("retention", **environment).stdout == "nothing would go\n"
 
 
 def test_pins_are_made_listed_and_taken_away(kept: tuple[str, int]) -> None:
@@ -81,13 +81,13 @@ def test_pins_are_made_listed_and_taken_away(kept: tuple[str, int]) -> None:
     (cap, week) = read_pins(DirectoryStore(Path(store)))
     assert (cap.start, cap.until, cap.service) == (start + 90, start + 100, "shop")
     assert (week.service, week.reason) == ("", "why not")
-    assert run("rotation", "--store", store).stdout == "nothing would go\n"
+    assert run("retention", "--store", store).stdout == "nothing would go\n"
     assert run("pins", "--store", store).stdout.splitlines() == [
         capture.stdout.strip(),
         made.stdout.strip(),
     ]
     assert run("unpin", "week", "--store", store).stdout == "week is taken away\n"
-    assert "windows -> hours of ads, windows of shop" in run("rotation", "--store", store).stdout
+    assert "windows -> hours of ads, windows of shop" in run("retention", "--store", store).stdout
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_pins_are_made_listed_and_taken_away(kept: tuple[str, int]) -> None:
         (["lifecycle"], 1, "not a bucket"),
         (["lifecycle", "--days", "0"], 2, "at least 1"),
         (["nothing"], 2, "no action"),
-        (["rotation", "--retention-raw-days", "1"], 2, "max_age_days"),
+        (["retention", "--retention-raw-days", "1"], 2, "max_age_days"),
     ],
 )
 def test_what_cannot_be_done_says_why(
@@ -117,7 +117,7 @@ def test_what_cannot_be_done_says_why(
 
 
 def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
-    for action in ("rotation", "pins"):
+    for action in ("retention", "pins"):
         found = run(action, "--store", str(tmp_path / "typo"))
         assert found.returncode == 1
         assert "typo" in found.stderr
@@ -125,10 +125,10 @@ def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None
 
 
 def test_help_says_what_there_is() -> None:
-    for argv in (["--help"], ["pin", "--help"], ["rotation", "--help"], ["lifecycle", "--help"]):
+    for argv in (["--help"], ["pin", "--help"], ["retention", "--help"], ["lifecycle", "--help"]):
         found = run(*argv)
         assert found.returncode == 0
-        assert "usage: sidelight store" in found.stdout
+        assert "usage: sidelight storage" in found.stdout
     assert run().returncode == 2
 
 

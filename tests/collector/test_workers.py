@@ -67,13 +67,13 @@ def test_every_acknowledged_window_is_there_once_whichever_worker_is_killed(
     start: Start, tmp_path: Path, make_window: Make
 ) -> None:
     root, luck, kills = tmp_path / "store", random.Random(11), 3
-    options = ("--workers", "2", "--flush-seconds", "0.02", "--max-worker-deaths", str(kills))
+    options = ("--workers", "2", "--flush-seconds", "0.02", "--max-worker-restarts", str(kills))
     compacting = (
         "--compact-interval-seconds",
         "0.01",
-        "--compact-wait-seconds",
+        "--compact-max-wait-seconds",
         "0",
-        "--compact-segments",
+        "--compact-min-segments",
         "1",
     )
     process = start(str(root), *options, *compacting, "--compact-lease-seconds", "0.5")
@@ -176,7 +176,7 @@ def test_a_signal_stores_and_answers_what_waits_in_every_worker(
 def test_workers_that_die_again_and_again_end_all_of_it(
     start: Start, tmp_path: Path, make_window: Make
 ) -> None:
-    options = ("--workers", "2", "--max-worker-deaths", "1", "--worker-deaths-seconds", "600")
+    options = ("--workers", "2", "--max-worker-restarts", "1", "--worker-restart-window-seconds", "600")
     process = start(str(tmp_path / "store"), *options)
     port = process.port()
     children(process)[0].kill()
@@ -260,7 +260,7 @@ if __name__ == "__main__":
         open(root, "w").close()
         return found
     main.verify = verified
-    options = ["--listen", "127.0.0.1:0", "--workers", "2", "--max-worker-deaths", "1"]
+    options = ["--listen", "127.0.0.1:0", "--workers", "2", "--max-worker-restarts", "1"]
     sys.exit(run(["collector", "--store", root, *options]))
 """
     script = tmp_path / "script.py"
@@ -288,7 +288,14 @@ def get(port: int, path: str) -> int:
         connection.close()
 
 
-COMPACTING = ("--compact-interval-seconds", "0.05", "--compact-wait-seconds", "0", "--compact-segments", "1")
+COMPACTING = (
+    "--compact-interval-seconds",
+    "0.05",
+    "--compact-max-wait-seconds",
+    "0",
+    "--compact-min-segments",
+    "1",
+)
 
 
 def test_collectors_serve_and_others_compact(start: Start, tmp_path: Path, make_window: Make) -> None:

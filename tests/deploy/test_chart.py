@@ -294,7 +294,10 @@ def test_the_region_reaches_the_client_of_s3(monkeypatch):
 
 
 def test_a_collector_may_end_in_its_own_time():
-    assert _pod("s3")["terminationGracePeriodSeconds"] > Collector(store="s3://profiles").shutdown_seconds
+    assert (
+        _pod("s3")["terminationGracePeriodSeconds"]
+        > Collector(store="s3://profiles").shutdown_timeout_seconds
+    )
 
 
 def test_the_charts_application_is_this_version():

@@ -171,7 +171,10 @@ def test_it_has_no_privileges_of_its_own(rendered):
     [
         ("sidecar.serviceAccountToken.enabled=false", "takes nothing from sidecars without a token"),
         ("collector.enabled=false", "sidecar.collector: the injector's sidecars need a collector's URL"),
-        ("injector.settings.native=never", "injector.settings.native: the chart sets this itself"),
+        (
+            "injector.settings.native_sidecars=never",
+            "injector.settings.native_sidecars: the chart sets this itself",
+        ),
         ("injector.certificates.kind=mine", "must be one of"),
         ("injector.replica=1", "'replica' not allowed"),
     ],

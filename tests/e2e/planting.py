@@ -160,7 +160,7 @@ def planted(
                 "--version", version, "--pod", name, "--rate", str(rate), "--window-seconds", "2",
                 "--budget-cpu-percent", "100", "--budget-stop-percent", "100",
                 "--spool-dir", str(folder / f"{name}.spool"), "--listen", "127.0.0.1:0",
-                "--no-captures-from-collector", "--scan-seconds", "5",
+                "--no-captures-from-collector", "--scan-interval-seconds", "5",
             )  # fmt: skip
             carrier = stack.enter_context(running(folder / f"{name}.sidecar.log", *argv))
             ready.append(Pod(version, name, port, process, carrier))

@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
         target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "1800"))
         eventually("the target runs", lambda: "ready" in target.said())
         one = stack.enter_context(
-            collector(tmp_path, str(tmp_path / "store"), "--capture-look-seconds", "0.3")
+            collector(tmp_path, str(tmp_path / "store"), "--capture-check-interval-seconds", "0.3")
         )
         stack.enter_context(sidecar(tmp_path, one.url, target.pid, "--window-seconds", "1"))
         eventually("the sidecar asks", lambda: one.get("/api/v1/agents")["agents"], 60)

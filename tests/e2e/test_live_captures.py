@@ -30,11 +30,11 @@ OPTIONS = (
     *(
         "--window-seconds",
         "0.5",
-        "--scan-seconds",
+        "--scan-interval-seconds",
         "0.1",
         "--send-backoff-max-seconds",
         "0.5",
-        "--trigger-only",
+        "--on-demand",
     ),
     *("--budget-cpu-percent", "100", "--budget-stop-percent", "100", "--capture-budget-percent", "100"),
 )

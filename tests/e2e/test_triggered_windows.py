@@ -27,7 +27,7 @@ def test_windows_of_a_trigger_are_selected_and_left_out_by_its_label_and_say_why
             "sidecar", "--collector", stored.url, "--pid", str(target.pid), "--service", "shop",
             "--window-seconds", "0.5", "--budget-cpu-percent", "100", "--budget-stop-percent", "100",
             "--spool-dir", str(tmp_path / "spool"), "--listen", "127.0.0.1:0",
-            "--trigger-cpu-percent", "3", "--trigger-over-seconds", "1", "--trigger-seconds", "2",
+            "--trigger-cpu-percent", "3", "--trigger-window-seconds", "1", "--trigger-duration-seconds", "2",
         )  # fmt: skip
         carrier = stack.enter_context(running(tmp_path / "sidecar.log", *argv))
         eventually("a trigger's windows are stored", lambda: windows(stored, ',trigger="cpu"') >= 4)

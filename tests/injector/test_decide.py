@@ -126,7 +126,7 @@ def test_annotations_set_triggers_of_one_pod(after):
         label_names.TRIGGER_READY: "true",
         label_names.TRIGGER_SIGTERM: "true",
         label_names.TRIGGER_RATE: "200",
-        label_names.TRIGGER_SECONDS: "20",
+        label_names.TRIGGER_DURATION_SECONDS: "20",
     }
     made, decision = after(pod(annotations=wishes))
     assert decision.injected
@@ -138,7 +138,7 @@ def test_annotations_set_triggers_of_one_pod(after):
         "SIDELIGHT_TRIGGER_READY": "true",
         "SIDELIGHT_TRIGGER_SIGTERM": "true",
         "SIDELIGHT_TRIGGER_RATE": "200",
-        "SIDELIGHT_TRIGGER_SECONDS": "20",
+        "SIDELIGHT_TRIGGER_DURATION_SECONDS": "20",
     }
 
 
@@ -174,7 +174,7 @@ def test_a_container_that_is_named_is_the_one_that_is_watched_and_the_windows_la
     before = pod(annotations={label_names.CONTAINER: "web"})
     before["spec"]["containers"].append(web)
     made, _ = after(before)
-    assert variables(made)["SIDELIGHT_IN_CONTAINER"] == "web"
+    assert variables(made)["SIDELIGHT_TARGET_CONTAINER"] == "web"
     assert variables(made)["SIDELIGHT_CONTAINER"] == "web"
     assert variables(made)["SIDELIGHT_VERSION"] == "1"
 
@@ -189,8 +189,8 @@ def test_a_pods_schedule_wins_over_the_clusters(sidecar_json):
         return patched(before, decide(before, ASKED, scheduled).patch)
 
     assert variables(made(label_names.RATE, "50"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
-    assert variables(made(label_names.TRIGGER_ONLY, "false"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
-    assert "SIDELIGHT_INTERVAL_SECONDS" not in variables(made(label_names.TRIGGER_ONLY, "true"))
+    assert variables(made(label_names.ON_DEMAND, "false"))["SIDELIGHT_INTERVAL_SECONDS"] == "60"
+    assert "SIDELIGHT_INTERVAL_SECONDS" not in variables(made(label_names.ON_DEMAND, "true"))
     assert variables(made(label_names.INTERVAL_SECONDS, ""))["SIDELIGHT_INTERVAL_SECONDS"] == ""
 
 
@@ -283,7 +283,7 @@ def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(aft
         (pod(annotations={label_names.TRIGGER_RATE: "1"}), ASKED, Why.BAD_ANNOTATION, "from --rate to 1000"),
         (pod(annotations={label_names.MATCH: "("}), ASKED, Why.BAD_ANNOTATION, "not a regular expression"),
         (
-            pod(annotations={label_names.TRIGGER_ONLY: "maybe"}),
+            pod(annotations={label_names.ON_DEMAND: "maybe"}),
             ASKED,
             Why.BAD_ANNOTATION,
             "neither true nor false",

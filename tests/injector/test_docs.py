@@ -65,12 +65,12 @@ def test_every_metric_is_documented():
     [
         ([], "--sidecar-file is required"),
         ([*NEEDED, "--listen", "8443"], "not HOST:PORT"),
-        ([*NEEDED, "--certificate-days", "122"], "at most a third of --authority-days"),
+        ([*NEEDED, "--certificate-days", "122"], "at most a third of --ca-days"),
         ([*NEEDED, "--events-per-minute", "0"], "from 1 to 6000"),
         ([*NEEDED, "--max-body-bytes", "1023k"], "at least 1M"),
         ([*NEEDED, "--namespace-timeout-seconds", "4.1"], "at most 4"),
         ([*NEEDED, "--pod-security-default", "strict"], "not one of privileged, baseline, restricted"),
-        ([*NEEDED, "--native", "yes"], "not one of auto, always, never"),
+        ([*NEEDED, "--native-sidecars", "yes"], "not one of auto, always, never"),
         ([*NEEDED, "--log-level", "loud"], "not one of debug"),
     ],
 )

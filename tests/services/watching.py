@@ -196,7 +196,7 @@ def _rounds(log: Path) -> list[Round]:
 def _sidecar(collector: FakeCollector, process: Running, folder: Path) -> list[str]:
     return sidelight(
         "sidecar", "--collector", collector.url, "--service", "services", "--pid", str(process.pid),
-        "--rate", str(RATE_HZ), "--window-seconds", "1", "--scan-seconds", "0.2",
+        "--rate", str(RATE_HZ), "--window-seconds", "1", "--scan-interval-seconds", "0.2",
         "--spool-dir", str(folder / "spool"), "--listen", "127.0.0.1:0",
         # How fast is sampled is another test's; here every tick helps to judge.
         "--budget-cpu-percent", "100", "--budget-stop-percent", "100",

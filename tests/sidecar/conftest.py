@@ -112,7 +112,7 @@ def sidecars(folder: Path, collector: FakeCollector) -> Iterator[StartSidecar]:
                 "--service": "shop",
                 "--version": "1",
                 "--window-seconds": "0.5",
-                "--scan-seconds": "0.1",
+                "--scan-interval-seconds": "0.1",
                 "--send-backoff-max-seconds": "0.5",
                 # A crowded machine makes sampling dear: only tests about budgets are about budgets.
                 "--budget-cpu-percent": "100",

@@ -63,7 +63,7 @@ def test_a_capture_keeps_to_a_budget_of_its_own_and_tells_its_rate(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", "--capture-budget-percent", "0.2")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", "--capture-budget-percent", "0.2")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     _, lines = sidecar.post("/capture", json.dumps({"seconds": 3, "rate": 1000}).encode())
     (process,) = lines[-1]["processes"]

@@ -34,7 +34,7 @@ def test_a_capture_tells_its_id_its_progress_and_its_result(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     status, lines = sidecar.post("/capture", order(seconds=2.2, rate=200, mode="blocking"))
     assert status == 200
@@ -61,7 +61,7 @@ def test_a_native_capture_has_frames_of_c_among_those_of_python(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("compresses")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     status, lines = sidecar.post("/capture", order(seconds=2, rate=20, mode="native"))
     assert (status, lines[-1]["state"]) == (200, "done")
@@ -104,7 +104,7 @@ def test_a_second_capture_of_the_same_process_is_refused_while_the_first_runs(
 ) -> None:
     targets = [start("spin"), start("spin")]
     pids = [word for target in targets for word in ("--pid", str(target.pid))]
-    sidecar = start_sidecar(*pids, "--trigger-only")
+    sidecar = start_sidecar(*pids, "--on-demand")
     eventually("it watches both", lambda: len(sidecar.get("/readyz")[1]["pids"]) == 2)
     first = threading.Thread(
         target=sidecar.post, args=("/capture", order(seconds=300, pids=[targets[0].pid]))
@@ -125,7 +125,7 @@ def test_a_capture_goes_on_when_its_client_leaves(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     host, port = sidecar.url.removeprefix("http://").split(":")
     body = order(seconds=1.5)
@@ -146,7 +146,7 @@ def test_a_capture_of_a_process_that_ends_says_so_and_keeps_what_there_was(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(sidecar.post("/capture", order(seconds=300))))
@@ -164,7 +164,7 @@ def test_every_refusal_is_json_with_a_reason_a_message_and_a_hint_and_is_counted
     start: Start, start_sidecar: StartSidecar
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     cases: list[tuple[tuple[int, object], int, str]] = [
         (sidecar.post("/capture", b"{"), 400, "bad_json"),
@@ -196,7 +196,7 @@ def test_captures_ask_for_the_token_when_there_is_one(
     token = tmp_path / "capture-token"
     token.write_text("secret\n")
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", "--capture-token-file", str(token))
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", "--capture-token-file", str(token))
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
     assert sidecar.post("/capture", order(seconds=0.2))[0] == 401
     assert sidecar.post("/capture", order(seconds=0.2), Authorization="Bearer wrong")[0] == 401
@@ -222,7 +222,7 @@ def test_without_a_token_captures_are_started_from_this_machine_only(
     if host is None:
         pytest.skip("this machine has no address but loopback")
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", "--listen", f"{host}:0")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", "--listen", f"{host}:0")
     status, told = sidecar.post("/capture", order(seconds=0.2))
     assert (status, told["error"]) == (403, "forbidden")
     assert sidecar.get("/livez") == (200, {"live": True})

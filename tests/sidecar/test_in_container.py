@@ -1,4 +1,4 @@
-"""`--in-container`: of the processes of a pod, those of one container."""
+"""`--target-container`: of the processes of a pod, those of one container."""
 
 import subprocess
 import sys
@@ -66,7 +66,7 @@ def test_a_container_is_looked_up_only_where_it_is_asked_for(tmp_path):
 
 
 def test_the_option_goes_with_each_way_of_choosing():
-    given = ["--collector", "http://c", "--service", "s", "--in-container", "web"]
+    given = ["--collector", "http://c", "--service", "s", "--target-container", "web"]
     for way in (["--all"], ["--match", "gunicorn"], ["--pid", "7"]):
-        assert parse([*given, *way], {}).in_container == "web"
-    assert parse([*given[:4], "--all"], {"SIDELIGHT_IN_CONTAINER": "web"}).in_container == "web"
+        assert parse([*given, *way], {}).target_container == "web"
+    assert parse([*given[:4], "--all"], {"SIDELIGHT_TARGET_CONTAINER": "web"}).target_container == "web"

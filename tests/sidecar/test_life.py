@@ -75,7 +75,7 @@ def test_a_collector_that_is_away_holds_up_no_end_longer_than_the_flush(
 ) -> None:
     collector.decide = lambda windows: Reply(503, {"error": "overloaded"}, {"Retry-After": "600"})
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--flush-seconds", "1")
+    sidecar = start_sidecar("--pid", str(target.pid), "--shutdown-flush-seconds", "1")
     eventually("windows wait", lambda: sidecar.metric("spool_windows") >= 1)
     assert sidecar.running.end() == 0
     assert collector.taken == []

@@ -20,7 +20,14 @@ from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar
 
 # So short that a test sees all of it; the rest afterwards is longer than any test.
-SOON = ("--trigger-over-seconds", "1", "--trigger-seconds", "1.5", "--trigger-rest-seconds", "3600")
+SOON = (
+    "--trigger-window-seconds",
+    "1",
+    "--trigger-duration-seconds",
+    "1.5",
+    "--trigger-cooldown-seconds",
+    "3600",
+)
 # On a crowded machine a busy process gets little.
 CPU = (*SOON, "--trigger-cpu-percent", "3", "--trigger-rate", "500")
 
@@ -70,7 +77,7 @@ def test_a_sidecar_that_samples_when_asked_ships_what_was_just_before_a_trigger_
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", "--preroll-seconds", "60", *CPU)
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", "--preroll-seconds", "60", *CPU)
     eventually("it is looked at closer", lambda: any(map(fast, triggered(collector))))
     eventually("it keeps in memory again", lambda: sidecar.metric("preroll_windows") >= 2)
     assert ordinary(collector) == []
@@ -96,7 +103,7 @@ def test_without_anything_in_memory_a_trigger_samples_all_the_same_and_then_lets
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", *CPU)
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", *CPU)
     eventually("it is looked at closer", lambda: len(triggered(collector)) >= 3)
     eventually("nothing is attached afterwards", lambda: sidecar.metric("sessions") == 0)
     assert sum(window.duration_ns for window in triggered(collector)) >= 1_300_000_000
@@ -121,7 +128,7 @@ def test_a_trigger_during_a_capture_waits_for_its_end(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", *CPU)
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", *CPU)
     eventually("it is watched", lambda: sidecar.metric("processes") == 1)
     capture = sidecar.post("/capture", b'{"seconds": 4, "rate": 50}')[1][-1]
     assert sidecar.metric("triggers_total") == 1
@@ -196,8 +203,8 @@ def test_a_process_that_grows_is_looked_at_closer(
     tmp_path: Path, start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("grows", str(tmp_path))
-    options = ("--trigger-only", "--preroll-seconds", "60", "--trigger-rss-growth", "50M")
-    sidecar = start_sidecar("--pid", str(target.pid), *SOON, *options, "--trigger-rss-seconds", "2")
+    options = ("--on-demand", "--preroll-seconds", "60", "--trigger-rss-growth", "50M")
+    sidecar = start_sidecar("--pid", str(target.pid), *SOON, *options, "--trigger-rss-window-seconds", "2")
     eventually("some is kept", lambda: sidecar.metric("preroll_windows") >= 5)
     assert sidecar.metric("triggers_total") == 0
     (tmp_path / "grow").touch()
@@ -213,7 +220,7 @@ def test_a_process_that_grows_is_looked_at_closer(
 def test_a_service_that_starts_beside_the_sidecar_is_looked_at_closer_once_it_listens(
     tmp_path: Path, start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
-    sidecar = start_sidecar("--match", str(tmp_path), "--trigger-ready", "--trigger-rest-seconds", "0")
+    sidecar = start_sidecar("--match", str(tmp_path), "--trigger-ready", "--trigger-cooldown-seconds", "0")
     eventually("it looks out", lambda: sidecar.get("/livez")[0] == 200)
     target = start("grows", str(tmp_path))
     eventually("it is sampled", lambda: len(collector.taken) >= 4)
@@ -235,7 +242,7 @@ def test_at_sigterm_what_is_in_memory_is_shipped_also_of_a_process_that_ended_be
     """A native sidecar is told to end after the service has."""
     first, second = start("spin"), start("spin")
     sidecar = start_sidecar(
-        "--pid", str(first.pid), "--pid", str(second.pid), "--trigger-only",
+        "--pid", str(first.pid), "--pid", str(second.pid), "--on-demand",
         "--preroll-seconds", "60", "--trigger-sigterm",
     )  # fmt: skip
     eventually("both are kept", lambda: sidecar.metric("preroll_windows") >= 6)

@@ -71,7 +71,7 @@ def watched(shared: Watched) -> Iterator[Watched]:
 
 def watching(start_sidecar: StartSidecar, orders: OrderingCollector, *options: str) -> Sidecar:
     """A sidecar that takes captures alone, once it has said that it is ready."""
-    sidecar = start_sidecar("--trigger-only", *options, url=orders.url)
+    sidecar = start_sidecar("--on-demand", *options, url=orders.url)
     eventually("it asks", lambda: any(poll["ready"] for poll in orders.polls))
     return sidecar
 
@@ -261,7 +261,7 @@ def test_the_token_is_sent_with_every_question_and_a_refusal_ends_nothing(
 ) -> None:
     orders.refuse = Reply(401, {"error": "unauthorized", "message": "who are you?"})
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", url=orders.url)
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", url=orders.url)
     eventually("it asks twice", lambda: len(orders.polls) >= 2)
     assert "who are you?" in sidecar.running.said()
     orders.refuse = Reply(200, {"this": "is no answer of a collector"})
@@ -276,7 +276,7 @@ def test_a_recording_that_nobody_takes_is_given_up_after_a_while(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
     target = start("spin")
-    watching(start_sidecar, orders, "--pid", str(target.pid), "--recording-send-seconds", "2")
+    watching(start_sidecar, orders, "--pid", str(target.pid), "--timeline-recording-retry-seconds", "2")
     orders.puts = [Reply(500, {"message": "no disk"})] * 100
     orders.order("c_lost", seconds=0.6, timeline=True)
     last = ends(orders, "c_lost")
@@ -321,7 +321,7 @@ def test_a_sidecar_that_waits_for_orders_ends_at_once(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
     target = start("spin")
-    sidecar = watching(start_sidecar, orders, "--pid", str(target.pid), "--flush-seconds", "300")
+    sidecar = watching(start_sidecar, orders, "--pid", str(target.pid), "--shutdown-flush-seconds", "300")
     eventually("it waits", lambda: orders.waiting > 0)
     assert sidecar.running.end(signal.SIGTERM) == 0
 
@@ -331,7 +331,7 @@ def test_a_process_that_may_not_be_read_is_told_with_what_to_grant(
     start: Start, start_sidecar: StartSidecar, orders: OrderingCollector
 ) -> None:
     target = start("unprivileged")
-    options = ("--trigger-only", "--pid", str(target.pid))
+    options = ("--on-demand", "--pid", str(target.pid))
     sidecar = start_sidecar(*options, url=orders.url, wrapper=WITHOUT)
     problem = f"not allowed to read the memory of process {target.pid}, which runs as user 65534"
     eventually("it says why not", lambda: orders.polls and orders.polls[-1]["problem"] == problem)

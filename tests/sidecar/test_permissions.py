@@ -50,7 +50,7 @@ def test_a_sidecar_that_samples_only_for_captures_says_beforehand_that_it_may_no
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     hidden = start("unprivileged")
-    sidecar = start_sidecar("--pid", str(hidden.pid), "--trigger-only", wrapper=WITHOUT)
+    sidecar = start_sidecar("--pid", str(hidden.pid), "--on-demand", wrapper=WITHOUT)
 
     def denied() -> bool:
         return [problem["error"] for problem in sidecar.get("/readyz")[1]["problems"]] == ["ptrace_denied"]

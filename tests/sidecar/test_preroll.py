@@ -71,7 +71,7 @@ def test_a_capture_ships_what_was_sampled_just_before_it_and_ships_it_once(
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only", "--preroll-seconds", "600")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", "--preroll-seconds", "600")
     eventually("windows are kept", lambda: sidecar.metric("preroll_windows") >= 3)
     assert collector.requests == []
     first = sidecar.post("/capture", b'{"seconds": 0.6}')[1][-1]

@@ -191,10 +191,10 @@ def test_recordings_share_their_room_and_the_largest_gives_way() -> None:
 @pytest.mark.parametrize(
     ("flag", "good", "bad"),
     [
-        ("--recording-max-bytes", ("64k", "64M"), ("65535", "67108865")),
-        ("--recording-memory-bytes", ("1M",), ("1048575",)),
-        ("--recording-send-seconds", ("0.1",), ("0",)),
-        ("--captures-hold-seconds", ("0.1", "300"), ("0", "300.1")),
+        ("--timeline-recording-max-bytes", ("64k", "64M"), ("65535", "67108865")),
+        ("--timeline-recording-memory-bytes", ("1M",), ("1048575",)),
+        ("--timeline-recording-retry-seconds", ("0.1",), ("0",)),
+        ("--capture-poll-timeout-seconds", ("0.1", "300"), ("0", "300.1")),
     ],
 )
 def test_settings_of_recordings_have_bounds(flag: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:

@@ -61,7 +61,7 @@ def test_the_default_spool_is_the_same_after_a_restart_and_its_own_for_each_port
         (["--all", "--interval-seconds", "5"], "must not be shorter"),
         (["--all", "--interval-seconds", "20", "--jitter-seconds", "11"], "must fit between"),
         (["--all", "--jitter-seconds", "1"], "needs --interval-seconds"),
-        (["--all", "--trigger-only", "--interval-seconds", "60"], "cannot go together"),
+        (["--all", "--on-demand", "--interval-seconds", "60"], "cannot go together"),
         (["--all", "--mode", "fast"], "not one of"),
         (["--all", "--max-depth", "5000"], "--max-depth"),
         (["--all", "--spool-max-bytes", "1k"], "--spool-max-bytes"),

@@ -171,7 +171,7 @@ def test_a_collector_that_is_away_costs_nothing_even_over_a_restart(
     target = start("spin")
     with collecting() as gone:
         port = int(gone.url.rpartition(":")[2])
-    first = start_sidecar("--pid", str(target.pid), "--flush-seconds", "0.5", url=gone.url)
+    first = start_sidecar("--pid", str(target.pid), "--shutdown-flush-seconds", "0.5", url=gone.url)
     eventually("windows wait", lambda: first.metric("spool_windows") >= 2)
     status, told = first.get("/readyz")
     assert (status, told["problems"][0]["error"]) == (503, "collector_unreachable")
@@ -179,7 +179,7 @@ def test_a_collector_that_is_away_costs_nothing_even_over_a_restart(
     left = int(re.findall(r"windows_left=(\d+)", first.running.said())[-1])
     assert left >= 3
     with collecting(port) as back:
-        second = start_sidecar("--pid", str(target.pid), "--trigger-only", url=gone.url)
+        second = start_sidecar("--pid", str(target.pid), "--on-demand", url=gone.url)
         eventually("what waited has arrived", lambda: len(back.taken) == left)
         eventually("the sidecar is ready again", lambda: second.get("/readyz")[0] == 200)
         eventually("the spool is empty", lambda: second.metric("spool_windows") == 0)
@@ -206,7 +206,7 @@ def test_the_flush_at_sigterm_is_bounded_when_the_collector_hangs(
 ) -> None:
     target = start("spin")
     collector.decide = lambda windows: Reply(503, {"error": "overloaded"}, {"Retry-After": "300"})
-    sidecar = start_sidecar("--pid", str(target.pid), "--flush-seconds", "1")
+    sidecar = start_sidecar("--pid", str(target.pid), "--shutdown-flush-seconds", "1")
     eventually("windows wait", lambda: sidecar.metric("spool_windows") >= 1 and collector.requests)
     assert sidecar.running.end(seconds=10) == 0
 

@@ -146,7 +146,7 @@ def test_a_capture_under_way_ends_when_sampling_is_paused_and_keeps_what_there_w
     start: Start, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     target = start("spin")
-    sidecar = start_sidecar("--pid", str(target.pid), "--trigger-only")
+    sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: ready(sidecar)["ready"])
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(sidecar.post("/capture", b'{"seconds": 600}')))

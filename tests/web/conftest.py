@@ -94,7 +94,7 @@ class Shops:
             self.stack.close()
             folder = self.tmp_path_factory.mktemp("shop")
             # Its own looks for new versions would change what pages say of the same data.
-            options = ("--deploy-interval-seconds", "86400")
+            options = ("--deploy-check-interval-seconds", "86400")
             running = self.stack.enter_context(collector(folder, str(folder / "store"), *options))
             self.began = time.monotonic()
             send(running.url, *story())

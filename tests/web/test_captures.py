@@ -22,7 +22,7 @@ from tests.web.profiles import HOSTILE_SERVICE
 from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
 
 TARGET = Path(__file__).parent.parent / "e2e" / "targets" / "shares.py"
-QUICK = ("--capture-look-seconds", "0.3")
+QUICK = ("--capture-check-interval-seconds", "0.3")
 
 
 @contextmanager

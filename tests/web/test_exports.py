@@ -326,7 +326,7 @@ def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Ope
         by_curl = json.loads(ran(command))
         assert by_curl["basis"]["windows"] > 0
         command = copied(page, "Copy as CLI")
-        assert command.startswith(f"sidelight ask {question} ")
+        assert command.startswith(f"sidelight query {question} ")
         assert set(json.loads(ran(command))) == set(by_curl)
 
 

@@ -25,7 +25,7 @@ from tests.web.rules import assert_fits, violations_in_both_themes
 TARGET = Path(__file__).parents[1] / "sidecar" / "targets" / "alternates.py"
 TURN_MS = 430
 HOSTILE = ("<img src=x onerror=alert(1)> (a;b.py:1)", "שלום\u202eevil", "x" * 2000)
-QUICK = ("--capture-look-seconds", "0.3")
+QUICK = ("--capture-check-interval-seconds", "0.3")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     ):
         argv = ["--collector", served.url, "--pid", str(target.pid), "--service", "turns", "--pod", "p-1"]
         argv += ["--spool-dir", str(folder / "spool"), "--listen", "127.0.0.1:0", "--window-seconds", "1"]
-        argv += ["--capture-budget-percent", "100", "--trigger-only"]
+        argv += ["--capture-budget-percent", "100", "--on-demand"]
         with running(folder / "sidecar.log", *sidelight("sidecar", *argv)):
             agents = lambda: served.get("/api/v1/agents")["agents"]  # noqa: E731
             eventually("a sidecar is ready", lambda: any(one["ready"] for one in agents()))

@@ -49,7 +49,7 @@ def parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
         "focus": settings.focus,
         "detect": _decimal(settings.detect),
         "alpha": _decimal(settings.alpha),
-        "coverage": _decimal(settings.coverage),
+        "coverage": _decimal(settings.min_coverage),
         "look": number(settings.look),
         "limit": str(MOST_FUNCTIONS),
         "load": "equal" if settings.assume_equal_load else "",

@@ -24,7 +24,6 @@ DESCRIPTION: Final = (
 )
 ORDERS: Final = ("self", "total")
 STDOUT: Final = "-"
-_OLD_VARIABLES: Final = {"A": "BASELINE", "B": "COMPARISON"}
 
 
 def _any_pattern(_: str) -> None:
@@ -64,8 +63,8 @@ class CompareSettings:
     )
     file: str = setting("", "the comparison's file, where the first is the baseline's", positional=True)
     collector: str = setting("", "the collector's address; not needed for files", metavar="URL")
-    baseline: str = setting("", "side A: version:VERSION, or matchers", metavar="SIDE", also=("--a",))
-    comparison: str = setting("", "side B, written like --baseline", metavar="SIDE", also=("--b",))
+    baseline: str = setting("", "side A: version:VERSION, or matchers", metavar="SIDE")
+    comparison: str = setting("", "side B, written like --baseline", metavar="SIDE")
     fail_on: tuple[Condition, ...] = setting(
         (),
         "what must not be, such as cpu>+3%; may be repeated",
@@ -82,10 +81,10 @@ class CompareSettings:
     type: str = setting("cpu", "cpu, wall or gil", read=one_of("cpu", "wall", "gil"))
     from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
     until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
-    baseline_from: str = setting("", "first moment of A alone", metavar="TIME", also=("--a-from",))
-    baseline_until: str = setting("", "end of A alone", metavar="TIME", also=("--a-until",))
-    comparison_from: str = setting("", "first moment of B alone", metavar="TIME", also=("--b-from",))
-    comparison_until: str = setting("", "end of B alone", metavar="TIME", also=("--b-until",))
+    baseline_from: str = setting("", "first moment of A alone", metavar="TIME")
+    baseline_until: str = setting("", "end of A alone", metavar="TIME")
+    comparison_from: str = setting("", "first moment of B alone", metavar="TIME")
+    comparison_until: str = setting("", "end of B alone", metavar="TIME")
     assume_equal_load: bool = setting(
         default=False,
         help="compare sides at different times as if they had the same load, as in a load test",
@@ -120,7 +119,7 @@ class CompareSettings:
         read=count,
         metavar="COUNT",
     )
-    coverage: float | None = setting(
+    min_coverage: float | None = setting(
         None,
         "warn where ticks gave stacks in less than this share of the time",
         read=positive,
@@ -207,12 +206,7 @@ class CompareSettings:
 
 def read(argv: Sequence[str], environ: Mapping[str, str]) -> CompareSettings:
     """The settings of a command line. Raises BadSetting or BadCondition."""
-    given = dict(environ)
-    for old, new in _OLD_VARIABLES.items():
-        for end in ("", "_FROM", "_UNTIL"):
-            if value := environ.get(f"SIDELIGHT_{old}{end}"):
-                given.setdefault(f"SIDELIGHT_{new}{end}", value)
-    return parse(CompareSettings, "compare", DESCRIPTION, _with_files(joined(argv)), given)
+    return parse(CompareSettings, "compare", DESCRIPTION, _with_files(joined(argv)), environ)
 
 
 def _with_files(argv: Sequence[str]) -> list[str]:

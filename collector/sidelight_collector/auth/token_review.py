@@ -176,7 +176,7 @@ class Reviews:
         if len(self._flights) >= self._rules.waiting:
             raise Busy(
                 f"{len(self._flights)} tokens wait to be reviewed already",
-                hint="Ask again soon; start more collectors, or raise --kubernetes-reviews.",
+                hint="Ask again soon; start more collectors, or raise --token-review-concurrency.",
             )
         loop = asyncio.get_running_loop()
         old = known.writer if known else None
@@ -300,7 +300,7 @@ def check_claims(token: str, audience: str, now: float) -> float:
         raise NotKnown(
             f"the token is not meant for {audience}",
             hint=f"Give the projected volume `audience: {audience}`, or the collector the other "
-            "--kubernetes-audience.",
+            "--token-audience.",
         )
     if expires + LEEWAY_SECONDS <= now:
         raise NotKnown(

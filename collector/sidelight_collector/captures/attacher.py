@@ -287,7 +287,7 @@ def _off() -> NotAttached:
     return NotAttached(
         "sidecars are not attached here",
         hint="Start the collector with --kubernetes, --attach-image, --attach-namespaces and "
-        "--attach-collector; the chart's kubernetes.attach=true does.",
+        "--attach-collector-url; the chart's kubernetes.attach=true does.",
     )
 
 

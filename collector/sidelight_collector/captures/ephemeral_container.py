@@ -105,10 +105,10 @@ def container(place: Place, agent: str, image: str, collector: str, token: str, 
         "args": [
             "sidecar",
             "--all",
-            "--trigger-only",
+            "--on-demand",
             *(f"--{name}={value}" for name, value in flags.items() if value),
         ],
-        "env": [{"name": "SIDELIGHT_ATTACHED", "value": token}],
+        "env": [{"name": "SIDELIGHT_ONE_SHOT_TOKEN", "value": token}],
         "securityContext": dict(SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }

@@ -377,7 +377,7 @@ class Captures:
             "the recording is larger than it may be",
             reason=reason,
             hint="Capture for less long or at a lower rate, or raise the collector's "
-            "--capture-recording-bytes and --capture-recording-text-bytes.",
+            "--timeline-recording-max-bytes and --timeline-recording-max-decompressed-bytes.",
         )
 
     async def _received(self, request: web.Request, most: int, *, unpacked: bool = True) -> bytes:

@@ -62,8 +62,12 @@ def made(
         rules,
         metrics,
         alerts=receivers(settings, shelf, metrics),
-        pace=Pace(settings.deploy_looks_per_minute, settings.deploy_cpu_percent / 100, time.monotonic()),
-        interval_seconds=settings.deploy_interval_seconds,
+        pace=Pace(
+            settings.deploy_max_analyses_per_minute,
+            settings.deploy_cpu_budget_percent / 100,
+            time.monotonic(),
+        ),
+        interval_seconds=settings.deploy_check_interval_seconds,
         keep_days=keep,
         rollouts=lambda: kept_rollouts(store).values(),
         leases=Leases(store, seconds) if seconds else None,
@@ -114,11 +118,11 @@ def _secret(path: Path | None) -> bytes | None:
 def rules_of(settings: Settings) -> Rules:
     """When deploys are looked at, from the settings."""
     return Rules(
-        settings.deploy_first_look_seconds,
-        settings.deploy_last_look_seconds,
+        settings.deploy_first_analysis_seconds,
+        settings.deploy_last_analysis_seconds,
         settings.deploy_warmup_seconds,
-        settings.deploy_gone_seconds,
-        arrivals=settings.deploy_arrivals_per_day,
+        settings.deploy_absent_seconds,
+        arrivals=settings.deploy_max_detections_per_day,
         fail_on=settings.deploy_fail_on,
-        detect=settings.deploy_detect_percent / 100,
+        detect=settings.deploy_min_effect_percent / 100,
     )

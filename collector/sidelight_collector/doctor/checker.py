@@ -103,7 +103,7 @@ class _Examination:
         if not self._format(found):
             return report
         self._conditions()
-        rules = Rules(self._now(), settings.grace_seconds, settings.quick)
+        rules = Rules(self._now(), settings.orphan_age_seconds, settings.quick)
         if settings.repair:
             report.repaired += probes_deleted(self._store, found.probes, rules)
         else:
@@ -145,10 +145,10 @@ class _Examination:
             report.findings.add([note(Kind.CONDITIONS_UNTESTED, "", _UNTESTED, "Run it with --probe.")])
         if report.conditional_writes is False:
             report.findings.add([warning(Kind.CONDITIONS_MISSING, "", _NO_CONDITIONS, _ONE_COLLECTOR)])
-            if settings.repair and not settings.alone:
+            if settings.repair and not settings.offline:
                 raise Unsafe(
                     f"{self._store.where} has no conditional writes: a collector could undo what is mended",
-                    hint="Stop all collectors, then give --alone.",
+                    hint="Stop all collectors, then give --offline.",
                 )
             self._store = UnconditionalStore(self._store)
 

@@ -24,9 +24,9 @@ class DoctorSettings:
     probe: bool = setting(
         default=False, help="write and delete an object, to see whether conditional writes hold"
     )
-    grace_seconds: float = setting(
+    orphan_age_seconds: float = setting(
         86_400.0,
-        "what nobody names is left alone so long, at least 600 and the collectors' --compact-stray-seconds",
+        "age at which an object that nothing refers to is orphaned, at least 600; not below the collectors'",
         read=positive,
     )
     max_findings: int = setting(
@@ -37,7 +37,7 @@ class DoctorSettings:
     forget_lost: bool = setting(
         default=False, help="with --repair: no longer name what blocks have lost for good"
     )
-    alone: bool = setting(
+    offline: bool = setting(
         default=False, help="with --repair: no collector runs; needed where conditional writes do not hold"
     )
 
@@ -50,9 +50,9 @@ class DoctorSettings:
     collectors: int = setting(1, "collectors that take windows, for the price", read=whole, metavar="COUNT")
 
     def __post_init__(self) -> None:
-        if self.grace_seconds < MIN_STRAY_SECONDS:
+        if self.orphan_age_seconds < MIN_STRAY_SECONDS:
             raise BadSetting(
-                f"grace_seconds is below {MIN_STRAY_SECONDS:g}",
+                f"orphan_age_seconds is below {MIN_STRAY_SECONDS:g}",
                 hint="A block that a slow collector is about to commit would be taken for a stray.",
             )
         for name in ("max_findings", "collectors"):
@@ -64,7 +64,7 @@ class DoctorSettings:
             raise BadSetting(
                 "--repair and --quick do not go together", hint="What is mended must be read first."
             )
-        for name in ("forget_lost", "alone"):
+        for name in ("forget_lost", "offline"):
             if getattr(self, name) and not self.repair:
                 raise BadSetting(
                     f"--{name.replace('_', '-')} does nothing without --repair", hint="Give --repair too."

@@ -65,5 +65,5 @@ class EngineUnavailable(SidelightError):
     def __init__(self, cause: str, text: str) -> None:
         super().__init__(
             f"ClickHouse did not add up ({cause}): {text}",
-            hint="Check --engine and the server's own log, or allow --engine-fallback.",
+            hint="Check --clickhouse-url and the server's own log, or allow --clickhouse-fallback.",
         )

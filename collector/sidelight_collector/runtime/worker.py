@@ -53,9 +53,9 @@ def run(settings: Settings, work: Callable[[Settings, Seat], Job]) -> None:
             jobs[seat.name] = work(replace(settings, role="compactor", workers=1), seat)
         supervise(
             jobs,
-            Deaths(settings.max_worker_deaths, settings.worker_deaths_seconds),
+            Deaths(settings.max_worker_restarts, settings.worker_restart_window_seconds),
             _Audience(settings, Metrics(shared), jobs, seats),
-            stop_seconds=settings.shutdown_seconds + STORE_REQUESTS * settings.store_timeout_seconds,
+            stop_seconds=settings.shutdown_timeout_seconds + STORE_REQUESTS * settings.store_timeout_seconds,
         )
 
 

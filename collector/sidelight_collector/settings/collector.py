@@ -32,10 +32,10 @@ _AT_LEAST_ONE = (
     "max_depth",
     "max_labels",
     "decode_threads",
-    "compact_segments",
-    "compact_block_rows",
+    "compact_min_segments",
+    "compact_max_block_rows",
     "max_queries",
-    "query_reads",
+    "query_read_concurrency",
     "default_nodes",
     "max_nodes",
     "max_points",
@@ -45,15 +45,15 @@ _AT_LEAST_ONE = (
     "capture_max_rate",
     "capture_max_running",
     "capture_max_polls",
-    "capture_recording_bytes",
-    "capture_recording_text_bytes",
-    "capture_speedscope_frames",
+    "timeline_recording_max_bytes",
+    "timeline_recording_max_decompressed_bytes",
+    "timeline_recording_max_speedscope_frames",
     "max_export_frames",
     "max_link_bytes",
-    "kubernetes_tokens",
-    "kubernetes_reviews",
+    "token_cache_entries",
+    "token_review_concurrency",
     "discovery_max_pods",
-    "discovery_rollouts",
+    "discovery_max_rollouts",
 )
 
 _CENTURY_DAYS = 36_525
@@ -63,20 +63,20 @@ _AT_MOST = {
     "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
-    "link_days": _CENTURY_DAYS,
+    "link_retention_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
     "capture_max_pods": 100,
     "capture_max_seconds": DAY_SECONDS,
     "capture_wait_seconds": DAY_SECONDS,
-    "capture_lost_seconds": DAY_SECONDS,
-    "capture_hold_seconds": 600.0,
+    "capture_agent_timeout_seconds": DAY_SECONDS,
+    "capture_poll_timeout_seconds": 600.0,
     "capture_retention_days": _CENTURY_DAYS,
-    "kubernetes_token_seconds": DAY_SECONDS,
-    "kubernetes_refused_seconds": 600.0,
-    "kubernetes_grace_seconds": DAY_SECONDS,
-    "kubernetes_reviews": 64,
-    "discovery_silent_seconds": DAY_SECONDS,
-    "discovery_share_seconds": 60.0,
+    "token_cache_seconds": DAY_SECONDS,
+    "token_negative_cache_seconds": 600.0,
+    "token_stale_if_error_seconds": DAY_SECONDS,
+    "token_review_concurrency": 64,
+    "discovery_stale_seconds": DAY_SECONDS,
+    "discovery_publish_interval_seconds": 60.0,
     "discovery_lease_seconds": 600.0,
     "attach_wait_seconds": DAY_SECONDS,
 }
@@ -135,29 +135,27 @@ class Settings(VerdictSettings):
         "whose API server vouches for sidecars: off, in-cluster, or the path of a kubeconfig",
         metavar="WHERE",
     )
-    kubernetes_audience: str = setting(AUDIENCE, "whom the tokens of sidecars are meant for")
+    token_audience: str = setting(AUDIENCE, "audience that the tokens of sidecars must name")
     kubernetes_namespaces: tuple[str, ...] = setting(
         (),
         "ask only for pods of this namespace what they are called; may be repeated; none: of all",
         read=namespace,
         metavar="NAMESPACE",
     )
-    kubernetes_token_seconds: float = setting(
-        300.0, "how long a token that was reviewed is believed before it is again", read=positive
+    token_cache_seconds: float = setting(
+        300.0, "how long the result of a TokenReview is used for an accepted token", read=positive
     )
-    kubernetes_refused_seconds: float = setting(
-        10.0, "how long one that was refused is, without another review", read=seconds
-    )
-    kubernetes_grace_seconds: float = setting(
+    token_negative_cache_seconds: float = setting(10.0, "the same for a rejected token", read=seconds)
+    token_stale_if_error_seconds: float = setting(
         3600.0,
-        "how much longer one is believed while the API server is away, unless it expires",
+        "how much longer an accepted token is used while the API server does not answer, unless it expires",
         read=seconds,
     )
-    kubernetes_tokens: int = setting(
-        20_000, "tokens remembered; the least recently used go first", read=whole, metavar="COUNT"
+    token_cache_entries: int = setting(
+        20_000, "results in memory; the least recently used go first", read=whole, metavar="COUNT"
     )
-    kubernetes_reviews: int = setting(
-        8, "tokens reviewed at once; a thousand may wait for it", read=whole, metavar="COUNT"
+    token_review_concurrency: int = setting(
+        8, "TokenReviews sent at the same time; a thousand more may wait", read=whole, metavar="COUNT"
     )
 
     flush_seconds: float = setting(
@@ -176,8 +174,8 @@ class Settings(VerdictSettings):
     max_label_bytes: int = setting(256, "longest value of a label", read=size)
     max_future_seconds: float = setting(300.0, "how far ahead of this clock a window may end", read=seconds)
     max_age_days: float = setting(7.0, "how long ago a window may have begun", read=positive)
-    recent_ids: int = setting(
-        200_000, "window ids remembered, to refuse one that comes again with other content", read=whole
+    dedup_cache_entries: int = setting(
+        200_000, "window ids in memory, to refuse a window that comes again with other content", read=whole
     )
     decode_threads: int = setting(2, "threads that read what clients send", read=whole, metavar="COUNT")
 
@@ -200,11 +198,13 @@ class Settings(VerdictSettings):
     compact_interval_seconds: float = setting(
         60.0, "time between looks for segments to make blocks of; 0: never", read=seconds
     )
-    compact_segments: int = setting(64, "segments of a day that become a block", read=whole, metavar="COUNT")
-    compact_wait_seconds: float = setting(3600.0, "or fewer, once windows are so old", read=seconds)
-    compact_block_rows: int = setting(
+    compact_min_segments: int = setting(
+        64, "segments of a day that make a block", read=whole, metavar="COUNT"
+    )
+    compact_max_wait_seconds: float = setting(3600.0, "age at which fewer segments do", read=seconds)
+    compact_max_block_rows: int = setting(
         2_500_000,
-        "most rows of samples of a block that is made of others; one takes 150 bytes of memory",
+        "most rows of samples in a block made of other blocks; a row takes 150 bytes of memory",
         read=whole,
     )
     compact_lease_seconds: float = setting(
@@ -212,13 +212,11 @@ class Settings(VerdictSettings):
         "a day that a collector compacts is left to it for so long after its last sign of life; 0: never",
         read=seconds,
     )
-    compact_gone_seconds: float = setting(
-        600.0, "what a block has is deleted so long after it was made", read=positive
+    deletion_delay_seconds: float = setting(
+        600.0, "time from the commit of a block to the deletion of the objects it replaces", read=positive
     )
-    compact_stray_seconds: float = setting(
-        21_600.0,
-        "what a collector that died left half done is deleted after this time, at least 600",
-        read=positive,
+    orphan_age_seconds: float = setting(
+        21_600.0, "age at which objects that nothing refers to are deleted, at least 600", read=positive
     )
 
     query_timeout_seconds: float = setting(30.0, "after which a query is given up", read=positive)
@@ -226,7 +224,9 @@ class Settings(VerdictSettings):
     max_waiting_queries: int = setting(
         32, "queries that may wait for their turn; beyond it clients are told to", read=whole, metavar="COUNT"
     )
-    query_reads: int = setting(8, "objects read from the store at once", read=whole, metavar="COUNT")
+    query_read_concurrency: int = setting(
+        8, "objects read from the store at once", read=whole, metavar="COUNT"
+    )
     query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", read=size)
     answer_cache_bytes: int = setting(32 << 20, "memory for finished answers; 0: none are kept", read=size)
     cache_dir: Path | None = setting(
@@ -246,10 +246,7 @@ class Settings(VerdictSettings):
         5_000, "most steps of a timeline, or columns of a heatmap", read=whole, metavar="COUNT"
     )
     max_rows: int = setting(
-        100_000,
-        "most rows of functions, of services, or of a heatmap",
-        read=whole,
-        metavar="COUNT",
+        100_000, "most rows of functions, of services, or of a heatmap", read=whole, metavar="COUNT"
     )
     max_cells: int = setting(100_000, "most cells of a heatmap", read=whole, metavar="COUNT")
     max_export_frames: int = setting(
@@ -265,24 +262,26 @@ class Settings(VerdictSettings):
     capture_max_rate: int = setting(1000, "most samples a second of a capture", read=whole)
     capture_max_running: int = setting(10, "captures that may go on at once", read=whole, metavar="COUNT")
     capture_wait_seconds: float = setting(60.0, "how long a capture waits for sidecars", read=positive)
-    capture_lost_seconds: float = setting(
-        60.0, "a sidecar not heard of for so long has lost its part of a capture", read=positive
+    capture_agent_timeout_seconds: float = setting(
+        60.0, "time without a report after which a sidecar has failed in a capture", read=positive
     )
-    capture_hold_seconds: float = setting(
-        25.0, "how long a sidecar that asks for orders may be kept waiting", read=positive
+    capture_poll_timeout_seconds: float = setting(
+        25.0, "longest time that a poll of a sidecar stays open", read=positive
     )
     capture_max_polls: int = setting(
         20_000, "sidecars kept waiting at once; beyond it they are told to come later", read=whole
     )
-    capture_look_seconds: float = setting(
-        3.0, "time between looks for captures that were started at other collectors", read=positive
+    capture_check_interval_seconds: float = setting(
+        3.0, "time between checks for captures that were started at other collectors", read=positive
     )
-    capture_recording_bytes: int = setting(
-        8 << 20, "largest recording in the order of time of one process, compressed", read=size
+    timeline_recording_max_bytes: int = setting(
+        8 << 20, "largest timeline recording of one process, compressed", read=size
     )
-    capture_recording_text_bytes: int = setting(64 << 20, "and as text", read=size)
-    capture_speedscope_frames: int = setting(
-        4_000_000, "most frames in a recording's samples drawn by speedscope", read=whole, metavar="COUNT"
+    timeline_recording_max_decompressed_bytes: int = setting(
+        64 << 20, "largest timeline recording of one process, decompressed", read=size
+    )
+    timeline_recording_max_speedscope_frames: int = setting(
+        4_000_000, "most frames of a timeline recording in speedscope's format", read=whole, metavar="COUNT"
     )
     capture_retention_days: float = setting(
         7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
@@ -297,17 +296,17 @@ class Settings(VerdictSettings):
     discovery_max_pods: int = setting(
         50_000, "most pods that are kept; those beyond it are counted", read=whole, metavar="COUNT"
     )
-    discovery_silent_seconds: float = setting(
-        180.0, "a sidecar that runs and was not heard of for so long is silent", read=positive
+    discovery_stale_seconds: float = setting(
+        180.0, "time without a report after which a sidecar that runs is stale", read=positive
     )
-    discovery_share_seconds: float = setting(
-        5.0, "the collector that watches tells the others at most so often", read=positive
+    discovery_publish_interval_seconds: float = setting(
+        5.0, "time between updates from the collector that watches the cluster to the others", read=positive
     )
     discovery_lease_seconds: float = setting(
         30.0, "another takes the watch over when it has not been heard of for so long", read=positive
     )
-    discovery_rollouts: int = setting(
-        5000, "rollouts that are kept, the latest of all workloads", read=whole, metavar="COUNT"
+    discovery_max_rollouts: int = setting(
+        5000, "most rollouts that are kept, the latest of all workloads", read=whole, metavar="COUNT"
     )
     attach_image: str = setting(
         "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
@@ -318,41 +317,43 @@ class Settings(VerdictSettings):
         read=namespace_or_all,
         metavar="NAMESPACE",
     )
-    attach_collector: str = setting(
-        "", "the address at which attached sidecars find this collector", metavar="URL"
-    )
+    attach_collector_url: str = setting("", "URL of this collector for attached sidecars", metavar="URL")
     attach_wait_seconds: float = setting(
         120.0, "how long a capture waits for sidecars it attached", read=positive
     )
 
     links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
-    link_days: int = setting(400, "whole days a link is kept after it was last made; 0: for ever", read=whole)
+    link_retention_days: int = setting(
+        400, "whole days a link is kept after it was last made; 0: without end", read=whole
+    )
     max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
 
-    max_worker_deaths: int = setting(
+    max_worker_restarts: int = setting(
         5,
-        "workers that may die within worker_deaths_seconds; one more ends the collector",
+        "worker restarts within --worker-restart-window-seconds; one more ends the collector",
         read=whole,
         metavar="COUNT",
     )
-    worker_deaths_seconds: float = setting(60.0, "time in which deaths of workers are counted", read=positive)
-    engine: EngineUrl | None = setting(
+    worker_restart_window_seconds: float = setting(60.0, "time over which they count", read=positive)
+    clickhouse_url: EngineUrl | None = setting(
         None,
         "ClickHouse that adds up for queries, from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
         read=engine_url,
         secret=True,
         metavar="URL",
     )
-    engine_password_file: Path | None = setting(None, "the password of the user of --engine", read=Path)
-    engine_timeout_seconds: float = setting(
-        15.0, "how long it may take for one side of a query", read=positive
+    clickhouse_password_file: Path | None = setting(
+        None, "the password of the user of --clickhouse-url", read=Path
     )
-    engine_fallback: bool = setting(
-        default=True, help="add up in the collector what it did not; without, such a query fails"
+    clickhouse_timeout_seconds: float = setting(
+        15.0, "longest time that ClickHouse may take for one side of a query", read=positive
+    )
+    clickhouse_fallback: bool = setting(
+        default=True, help="where ClickHouse fails, let the collector add up; without this the query fails"
     )
 
-    shutdown_seconds: float = setting(
-        30.0, "how long requests in progress may take when the collector stops", read=seconds
+    shutdown_timeout_seconds: float = setting(
+        30.0, "longest time for requests in progress when the collector stops", read=seconds
     )
     log_json: bool = setting(default=False, help="write logs as JSON lines")
     log_level: str = setting("info", "debug, info, warning or error", read=level)
@@ -373,14 +374,14 @@ class Settings(VerdictSettings):
             )
         for name, days in (("", self.retention_days), *self.retention_services):
             self._check_days(name, days)
-        if self.compact_gone_seconds < 2 * self.query_timeout_seconds:
+        if self.deletion_delay_seconds < 2 * self.query_timeout_seconds:
             raise BadSetting(
-                "compact_gone_seconds is below twice query_timeout_seconds",
+                "deletion_delay_seconds is below twice query_timeout_seconds",
                 hint="Queries would lose what they are reading: raise the first or lower the second.",
             )
-        if self.compact_stray_seconds < MIN_STRAY_SECONDS:
+        if self.orphan_age_seconds < MIN_STRAY_SECONDS:
             raise BadSetting(
-                f"compact_stray_seconds is below {MIN_STRAY_SECONDS:g}",
+                f"orphan_age_seconds is below {MIN_STRAY_SECONDS:g}",
                 hint="A block that a slow collector is about to commit would be deleted.",
             )
         if self.role == "compactor" and self.workers != 1:
@@ -388,16 +389,16 @@ class Settings(VerdictSettings):
                 "a compactor is one process",
                 hint="Leave out --workers; start several compactors to share the days out.",
             )
-        if self.engine is not None and not self.store.startswith("s3://"):
+        if self.clickhouse_url is not None and not self.store.startswith("s3://"):
             raise BadSetting(
-                "engine is given, and store is not in S3",
-                hint="ClickHouse reads the objects itself: use --store s3://bucket/prefix, or no --engine.",
+                "clickhouse_url is given, and store is not in S3",
+                hint="ClickHouse reads the objects itself: give --store s3://…, or no --clickhouse-url.",
             )
-        if self.engine_password_file is not None and (self.engine is None or self.engine.password):
+        url = self.clickhouse_url
+        if self.clickhouse_password_file is not None and (url is None or url.password):
             raise BadSetting(
-                "engine_password_file is given "
-                + ("without engine" if self.engine is None else "and engine has a password"),
-                hint="Give --engine without a password, and the file beside it.",
+                "clickhouse_password_file needs a clickhouse_url without a password",
+                hint="Give --clickhouse-url without a password, and the file beside it.",
             )
         if self.cache_dir is not None and _is_below(self.cache_dir, self.store):
             raise BadSetting(
@@ -440,9 +441,9 @@ class Settings(VerdictSettings):
                 "attach_image is given without attach_namespaces",
                 hint="Name the namespaces in which captures may attach sidecars, or give '*' for all.",
             )
-        if not self.attach_collector.startswith(("http://", "https://")):
+        if not self.attach_collector_url.startswith(("http://", "https://")):
             raise BadSetting(
-                "attach_image is given without attach_collector",
+                "attach_image is given without attach_collector_url",
                 hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
             )
 

@@ -35,7 +35,7 @@ class VerdictSettings(DeploySettings):
         secret=True,
         metavar="URL",
     )
-    prometheus_requests: str = setting(
+    prometheus_requests_query: str = setting(
         "",
         "the PromQL query for the requests of a service in {step}; {service}, {version} and {namespace} "
         "stand for a side's own; with sum by (pod) it tells which pod served how many",
@@ -53,14 +53,14 @@ class VerdictSettings(DeploySettings):
         for name in ("max_verdict_rows", "max_verdict_tests"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if (self.prometheus_url is None) is not (not self.prometheus_requests):
+        if (self.prometheus_url is None) is not (not self.prometheus_requests_query):
             raise BadSetting(
-                "prometheus_url and prometheus_requests go together",
+                "prometheus_url and prometheus_requests_query go together",
                 hint="Give the server, and the query that tells the requests of a service in {step}.",
             )
-        if self.prometheus_requests and STEP not in self.prometheus_requests:
+        if self.prometheus_requests_query and STEP not in self.prometheus_requests_query:
             raise BadSetting(
-                "prometheus_requests has no {step}",
+                "prometheus_requests_query has no {step}",
                 hint='It stands for the length of a block: sum(increase(http_requests_total{app="{service}", '
                 'version="{version}"}[{step}])).',
             )

@@ -50,37 +50,39 @@ class DeploySettings:
         read=condition,
         metavar="CONDITION",
     )
-    deploy_detect_percent: float = setting(
-        5.0, "the smallest change one wants to see; a look that could not see it says so", read=positive
+    deploy_min_effect_percent: float = setting(
+        5.0, "smallest change to detect; an analysis that could not detect it says so", read=positive
     )
-    deploy_first_look_seconds: float = setting(
+    deploy_first_analysis_seconds: float = setting(
         600.0,
-        "a new version is compared when it has been seen for so long, then each time that doubled",
+        "age of a new version at its first analysis; each next one is at twice the age",
         read=positive,
     )
-    deploy_last_look_seconds: float = setting(
-        DAY_SECONDS, "and for the last time after so long, at most 14 days", read=positive
+    deploy_last_analysis_seconds: float = setting(
+        DAY_SECONDS, "age of a new version at its last analysis, at most 14 days", read=positive
     )
     deploy_warmup_seconds: float = setting(
         60.0, "the beginning of a version that is left out: imports and first requests", read=seconds
     )
-    deploy_gone_seconds: float = setting(
+    deploy_absent_seconds: float = setting(
         900.0,
-        "a version not seen for so long while its service is has gone; above any sidecar's interval",
+        "time without data after which a version is absent; above the interval of any sidecar",
         read=positive,
     )
-    deploy_arrivals_per_day: int = setting(
+    deploy_max_detections_per_day: int = setting(
         4,
-        "how often in a day a version that comes and goes is compared anew",
+        "how often a day a version that comes and goes counts as a deploy",
         read=whole,
         metavar="COUNT",
     )
-    deploy_interval_seconds: float = setting(60.0, "time between looks for new versions", read=positive)
-    deploy_looks_per_minute: int = setting(
-        12, "comparisons of deploys that one minute may have", read=whole, metavar="COUNT"
+    deploy_check_interval_seconds: float = setting(
+        60.0, "time between checks for new versions", read=positive
     )
-    deploy_cpu_percent: float = setting(
-        20.0, "of one core that they may take, on average of a minute", read=positive
+    deploy_max_analyses_per_minute: int = setting(
+        12, "most analyses of deploys a minute", read=whole, metavar="COUNT"
+    )
+    deploy_cpu_budget_percent: float = setting(
+        20.0, "share of one core that analyses may take, averaged over a minute", read=positive
     )
     deploy_retention_days: float = setting(90.0, "days deploys are kept", read=positive)
     deploy_webhook_url: str = setting(
@@ -115,21 +117,21 @@ class DeploySettings:
 
     def check_deploys(self) -> None:
         """Raises ValueError or BadSetting for what does not go together."""
-        if self.deploy_looks_per_minute < 1:
-            raise ValueError("deploy_looks_per_minute must be at least 1")
-        if self.deploy_arrivals_per_day < 1:
-            raise ValueError("deploy_arrivals_per_day must be at least 1")
+        if self.deploy_max_analyses_per_minute < 1:
+            raise ValueError("deploy_max_analyses_per_minute must be at least 1")
+        if self.deploy_max_detections_per_day < 1:
+            raise ValueError("deploy_max_detections_per_day must be at least 1")
         if self.deploy_retention_days > MOST_DAYS:
             raise ValueError(f"deploy_retention_days must be at most {MOST_DAYS}")
-        if self.deploy_last_look_seconds > MOST_LAST_DAYS * DAY_SECONDS:
-            raise ValueError(f"deploy_last_look_seconds must be at most {MOST_LAST_DAYS * DAY_SECONDS:g}")
-        if self.deploy_detect_percent > MOST_DETECT_PERCENT:
-            raise ValueError(f"deploy_detect_percent must be at most {MOST_DETECT_PERCENT:g}")
-        if self.deploy_cpu_percent > 100:
-            raise ValueError("deploy_cpu_percent must be at most 100")
-        if self.deploy_first_look_seconds > self.deploy_last_look_seconds:
+        if self.deploy_last_analysis_seconds > MOST_LAST_DAYS * DAY_SECONDS:
+            raise ValueError(f"deploy_last_analysis_seconds must be at most {MOST_LAST_DAYS * DAY_SECONDS:g}")
+        if self.deploy_min_effect_percent > MOST_DETECT_PERCENT:
+            raise ValueError(f"deploy_min_effect_percent must be at most {MOST_DETECT_PERCENT:g}")
+        if self.deploy_cpu_budget_percent > 100:
+            raise ValueError("deploy_cpu_budget_percent must be at most 100")
+        if self.deploy_first_analysis_seconds > self.deploy_last_analysis_seconds:
             raise BadSetting(
-                "deploy_first_look_seconds is above deploy_last_look_seconds",
+                "deploy_first_analysis_seconds is above deploy_last_analysis_seconds",
                 hint="Lower the first or raise the second; equal, there is one look.",
             )
         if self.alertmanager_resend_seconds > MOST_RESEND_SECONDS:

@@ -1,4 +1,4 @@
-"""What --engine says, read once: a ClickHouse server, and how it comes to the objects.
+"""What --clickhouse-url says, read once: a ClickHouse server, and how it comes to the objects.
 
 clickhouse://user:password@host:8123/?cluster=NAME&collection=NAME&endpoint=URL&secure=1
 """

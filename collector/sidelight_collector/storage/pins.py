@@ -33,7 +33,7 @@ class PinDamaged(StoreError):
     def __init__(self, key: str, what: str) -> None:
         super().__init__(
             f"the pin {key!r} cannot be read: {what}",
-            hint="Nothing is deleted until it is restored or removed (sidelight store unpin).",
+            hint="Nothing is deleted until it is restored or removed (sidelight storage unpin).",
         )
 
 
@@ -81,7 +81,7 @@ def remove_pin(store: ObjectStore, name: str) -> None:
     """Take a pin away. Raises StoreRefused if there is none."""
     key = _key(name)
     if key not in [entry.key for entry in store.list(key)]:
-        raise StoreRefused(f"there is no pin {name!r}", hint="sidelight store pins lists those there are.")
+        raise StoreRefused(f"there is no pin {name!r}", hint="sidelight storage pins lists those there are.")
     store.delete(key)
 
 

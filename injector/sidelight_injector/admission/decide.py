@@ -149,7 +149,7 @@ def _unfit(pod: Pod, place: Place) -> Skip | None:
         return Skip(
             Why.WOULD_NOT_END,
             f"{ends}, and an ordinary container beside it would keep it from ending",
-            "native sidecars come with Kubernetes 1.29 (--native)",
+            "native sidecars come with Kubernetes 1.29 (--native-sidecars)",
         )
     return None
 

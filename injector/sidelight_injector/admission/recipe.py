@@ -26,7 +26,7 @@ VARIABLES: Final = {
     label_names.MODE: "SIDELIGHT_MODE",
     label_names.INTERVAL_SECONDS: "SIDELIGHT_INTERVAL_SECONDS",
     label_names.WINDOW_SECONDS: "SIDELIGHT_WINDOW_SECONDS",
-    label_names.TRIGGER_ONLY: "SIDELIGHT_TRIGGER_ONLY",
+    label_names.ON_DEMAND: "SIDELIGHT_ON_DEMAND",
     label_names.BUDGET_CPU_PERCENT: "SIDELIGHT_BUDGET_CPU_PERCENT",
     label_names.MATCH: "SIDELIGHT_MATCH",
     label_names.TRIGGER_CPU_PERCENT: "SIDELIGHT_TRIGGER_CPU_PERCENT",
@@ -35,7 +35,7 @@ VARIABLES: Final = {
     label_names.TRIGGER_READY: "SIDELIGHT_TRIGGER_READY",
     label_names.TRIGGER_SIGTERM: "SIDELIGHT_TRIGGER_SIGTERM",
     label_names.TRIGGER_RATE: "SIDELIGHT_TRIGGER_RATE",
-    label_names.TRIGGER_SECONDS: "SIDELIGHT_TRIGGER_SECONDS",
+    label_names.TRIGGER_DURATION_SECONDS: "SIDELIGHT_TRIGGER_DURATION_SECONDS",
 }
 """Annotations that are settings of the sidecar as they stand."""
 _HOW: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
@@ -99,7 +99,7 @@ class Recipe:
         changes |= dict.fromkeys(_gives_way(annotations))
         changes |= {name: annotations[one] for one, name in VARIABLES.items() if one in annotations}
         if container:
-            changes |= {"SIDELIGHT_CONTAINER": container, "SIDELIGHT_IN_CONTAINER": container}
+            changes |= {"SIDELIGHT_CONTAINER": container, "SIDELIGHT_TARGET_CONTAINER": container}
         made = {**self.container, "env": changed(self.container.get("env", ()), changes)}
         words_given = [word for word in made.get("args", ()) if word != "--all"]
         matches = any(one["name"] == "SIDELIGHT_MATCH" and one.get("value") for one in made["env"])
@@ -113,8 +113,8 @@ class Recipe:
 def _gives_way(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """The cluster's own choice of a schedule, where a pod chooses another kind of schedule."""
     if label_names.INTERVAL_SECONDS in annotations:
-        return ("SIDELIGHT_TRIGGER_ONLY",)
-    if annotations.get(label_names.TRIGGER_ONLY, "").lower() in ("1", "true", "yes"):
+        return ("SIDELIGHT_ON_DEMAND",)
+    if annotations.get(label_names.ON_DEMAND, "").lower() in ("1", "true", "yes"):
         return ("SIDELIGHT_INTERVAL_SECONDS", "SIDELIGHT_JITTER_SECONDS")
     return ()
 

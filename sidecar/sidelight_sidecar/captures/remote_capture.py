@@ -198,7 +198,7 @@ class Ordered:
             max_bytes=min(most, means.max_recording_bytes),
         )
         if written is None:
-            problem: str | None = "it is larger than it may be (--recording-max-bytes)"
+            problem: str | None = "it is larger than it may be (--timeline-recording-max-bytes)"
         else:
             problem = await self._put(part.pid, written)
             means.metrics.recording_dropped.inc(written.dropped - recording.dropped)

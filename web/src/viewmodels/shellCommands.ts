@@ -35,22 +35,22 @@ export function curlCommand(collector: string, [path, parameters]: ApiQuery): st
   return [`curl -sS --compressed -G ${shellQuoted(`${collector}/api/v1/${path}`)}`, ...options].join(" \\\n  ");
 }
 
-/** The query as a sidelight command: `export` and `compare` where they give the same, else `ask`. */
+/** The query as a sidelight command: `export` and `compare` where they give the same, else `query`. */
 export function cliCommand(collector: string, [path, parameters]: ApiQuery): string {
   const { query = "", baseline = "", comparison = "", lines = "", nodes: _, states: __, ...rest } = parameters;
   if (path !== "flamegraph" && path !== "compare") {
     const parameterOptions = Object.entries(parameters).map(([name, value]) => `--param=${shellQuoted(`${name}=${value}`)}`);
-    return [`sidelight ask ${shellQuoted(path)} --collector=${shellQuoted(collector)}`, ...parameterOptions].join(" \\\n  ");
+    return [`sidelight query ${shellQuoted(path)} --collector=${shellQuoted(collector)}`, ...parameterOptions].join(" \\\n  ");
   }
   const options = Object.entries(rest).map(([name, value]) => `--${flagName(name)}=${shellQuoted(value)}`);
   if (path === "flamegraph") {
     return [`sidelight export --collector=${shellQuoted(collector)}`, ...options, ...(lines === "1" ? ["--lines"] : []), shellQuoted(query)].join(" \\\n  ");
   }
-  const sides = [`--a=${shellQuoted(baseline || "{}")}`, `--b=${shellQuoted(comparison || "{}")}`];
+  const sides = [`--baseline=${shellQuoted(baseline || "{}")}`, `--comparison=${shellQuoted(comparison || "{}")}`];
   return [`sidelight compare --collector=${shellQuoted(collector)}`, ...sides, ...options, shellQuoted(query)].join(" \\\n  ");
 }
 
-const flagName = (name: string): string => name.replace("baseline_", "a-").replace("comparison_", "b-").replaceAll("_", "-");
+const flagName = (name: string): string => name.replaceAll("_", "-");
 
 /**
  * A word of a shell, whatever is in it. What a terminal would act on when it is pasted (control characters, marks

@@ -19,7 +19,7 @@ A compactor takes no windows and answers nobody, so it has no tokens.
 {{- if not $serves }}
 {{- $settings = merge (dict) ($own.settings | default dict) (omit $settings "workers") }}
 {{- end }}
-{{- $shutdown := get $settings "shutdown_seconds" | default 30 | float64 | ceil | int }}
+{{- $shutdown := get $settings "shutdown_timeout_seconds" | default 30 | float64 | ceil | int }}
 metadata:
   {{- $annotations := deepCopy .podAnnotations }}
   {{- if and $serves .auth.readRules }}
@@ -93,7 +93,7 @@ spec:
         {{- if $asks }}
         - name: SIDELIGHT_KUBERNETES
           value: in-cluster
-        - name: SIDELIGHT_KUBERNETES_AUDIENCE
+        - name: SIDELIGHT_TOKEN_AUDIENCE
           value: {{ $root.Values.kubernetes.audience | quote }}
         {{- with $root.Values.kubernetes }}
         {{- if .namespaces }}
@@ -112,7 +112,7 @@ spec:
           value: {{ include "sidelight.image" (dict "image" $root.Values.sidecar.image "chart" $root.Chart) | quote }}
         - name: SIDELIGHT_ATTACH_NAMESPACES
           value: {{ join "," (.attachNamespaces | default .namespaces) | quote }}
-        - name: SIDELIGHT_ATTACH_COLLECTOR
+        - name: SIDELIGHT_ATTACH_COLLECTOR_URL
           value: {{ include "sidelight.collector.url" $root | quote }}
         {{- end }}
         {{- end }}
@@ -376,7 +376,7 @@ capture: {{ . }}
 {{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
     "allow_anonymous_writes" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
     "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
-    "kubernetes" "kubernetes_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
-    "attach_image" "attach_namespaces" "attach_collector"
+    "kubernetes" "token_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
+    "attach_image" "attach_namespaces" "attach_collector_url"
     "public_url" "alertmanager_url" "deploy_webhook_url" "deploy_webhook_secret_file" | toJson }}
 {{- end }}

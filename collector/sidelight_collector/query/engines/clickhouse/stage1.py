@@ -97,7 +97,7 @@ def place(at: EngineUrl, store: str, s3_endpoint: str | None) -> str:
     if not _PLAIN.fullmatch(bucket + prefix):
         raise BadSetting(
             f"ClickHouse would take {store!r} for a pattern, or read it otherwise",
-            hint="With --engine, a bucket and a prefix have letters, digits and . _ - / only.",
+            hint="With --clickhouse-url, a bucket and a prefix have letters, digits and . _ - / only.",
         )
     if at.collection:
         return prefix
