@@ -81,7 +81,7 @@ def measure(way: str, collector: str, options: argparse.Namespace) -> None:
         took, elapsed = cpu_seconds(sidecar.pid) - before, time.perf_counter() - began
         sampled = metric(found[1], "sampler_cpu_seconds_total") - sampled
         seen = len([path for path in Path("/proc").iterdir() if path.name.isdigit()])
-        look = metric(found[1], "scan_seconds") * 1e6
+        look = metric(found[1], "scan_cpu_seconds") * 1e6
         print(
             f"{options.where:8} {way:10} {watched:.0f} watched of {seen} processes: {took / elapsed:.3%} "
             f"of a core, sampling {sampled / elapsed:.3%}, one look {look:.0f} us",

@@ -210,7 +210,7 @@ async def serve(
         metrics,
         compaction_rules(settings),
         interval_seconds=settings.compact_interval_seconds,
-        leases=Leases(store, lease_seconds, metrics.compaction_left.inc) if lease_seconds else None,
+        leases=Leases(store, lease_seconds, metrics.compaction_skipped.inc) if lease_seconds else None,
     )
     retention = Retention(
         store,
@@ -233,7 +233,7 @@ async def serve(
                 engine,
                 activity,
                 store.kind,
-                told=lambda origin: metrics.query_answers.labels(origin).inc(),
+                told=lambda origin: metrics.query_cache_results.labels(origin).inc(),
                 kept=settings.retention_days,
                 page=pages.offline if pages else None,
                 rolled=around.rolled,
@@ -273,7 +273,7 @@ async def serve(
                 outlive(stop, "flush", flusher.run()), name="flush windows to the store"
             )
             roots.create_task(
-                outlive(stop, "pulse", pulse(stop, metrics.loop_late_seconds.observe)),
+                outlive(stop, "pulse", pulse(stop, metrics.event_loop_lag_seconds.observe)),
                 name="measure how late the event loop is",
             )
             if tends:

@@ -12,6 +12,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from sidelight import __version__
 from sidelight_model.errors import Reason
 
+_PER_NAMESPACE = "Watched namespaces of the cluster: the 200 with the most such pods, the rest as (other)."
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -27,6 +28,9 @@ def keep_numbers_in(directory: Path, process: str) -> None:
 
 class Metrics:
     """Every number the collector publishes. Labels come from closed sets: reasons, operations, routes.
+
+    `namespace` alone does not: it has the namespaces of the cluster that the collector watches, 200 at most, and
+    (other) for the rest.
 
     `shared` is the directory that `keep_numbers_in` was told; what is published is then the numbers of all
     processes that were told the same.
@@ -55,8 +59,8 @@ class Metrics:
         self.received_bytes = self._counter(
             "sidelight_ingest_received_bytes", "Bytes of windows as they came, compressed or not."
         )
-        self.text_bytes = self._counter(
-            "sidelight_ingest_text_bytes", "Bytes of windows after decompression."
+        self.decompressed_bytes = self._counter(
+            "sidelight_ingest_decompressed_bytes", "Bytes of windows after decompression."
         )
         self.pending_bytes = self._gauge(
             "sidelight_ingest_pending_bytes", "Text received and not durable yet.", of_all="sum"
@@ -65,18 +69,20 @@ class Metrics:
         self.last_ingest = self._gauge(
             "sidelight_last_ingest_timestamp_seconds", "When a window was last acknowledged."
         )
-        self.identity_tokens = self._counter(
-            "sidelight_identity_tokens",
-            "Tokens of pods by what was known of them: known, reviewed, grace, refused, away, busy.",
+        self.token_reviews = self._counter(
+            "sidelight_token_reviews",
+            "Tokens of pods by outcome: cached, accepted, stale, rejected, unavailable, throttled.",
             ("outcome",),
         )
         self.identity_degraded = self._gauge(
             "sidelight_identity_degraded",
-            "1 while tokens cannot be reviewed, or pods that are to be asked for may not be read.",
-            ("what",),
+            "1 while the API server denies or does not answer requests for tokenreviews or pods.",
+            ("resource",),
         )
         self.segments_written = self._counter("sidelight_segments_written", "Segments made durable.")
-        self.flush_seconds = self._histogram("sidelight_flush_seconds", "Time to make one segment durable.")
+        self.segment_write_seconds = self._histogram(
+            "sidelight_segment_write_seconds", "Time to make one segment durable."
+        )
         self.store_seconds = self._histogram(
             "sidelight_store_operation_seconds", "Time of one operation on the object store.", ("operation",)
         )
@@ -89,8 +95,8 @@ class Metrics:
         self.retention_errors = self._counter(
             "sidelight_retention_errors", "Looks for what is too old that failed."
         )
-        self.retention_rotated = self._counter(
-            "sidelight_retention_rotated_blocks", "Blocks of which less is kept, or nothing."
+        self.retention_downsampled = self._counter(
+            "sidelight_retention_downsampled_blocks", "Blocks replaced by a lower resolution, or deleted."
         )
         self.compacted_windows = self._counter(
             "sidelight_compacted_windows", "Windows written into blocks, anew each time they are."
@@ -104,32 +110,33 @@ class Metrics:
         self.compaction_errors = self._counter(
             "sidelight_compaction_errors", "Times that compaction was broken off."
         )
-        self.compaction_left = self._counter(
-            "sidelight_compaction_left_days", "Looks at a day that were left to the collector at work on it."
+        self.compaction_skipped = self._counter(
+            "sidelight_compaction_skipped_leased_days",
+            "Days skipped because another collector holds their lease.",
         )
         self.segments_unreadable = self._counter(
             "sidelight_query_unreadable_segments",
             "Segments, blocks and manifests that a query had to leave out, counted anew in every query.",
         )
-        self.engine_seconds = self._histogram(
-            "sidelight_engine_seconds", "Time in which ClickHouse added up for a query, where it did."
+        self.clickhouse_seconds = self._histogram(
+            "sidelight_clickhouse_query_seconds", "Time of successful queries to ClickHouse."
         )
-        self.engine_errors = self._counter(
-            "sidelight_engine_errors",
-            "Times that ClickHouse did not add up for a query, by cause.",
+        self.clickhouse_errors = self._counter(
+            "sidelight_clickhouse_errors",
+            "Failed queries to ClickHouse, by cause.",
             ("cause",),
         )
         self.prometheus_errors = self._counter(
             "sidelight_prometheus_errors",
-            "Times that Prometheus did not tell the requests of a side, by cause.",
+            "Failed queries to Prometheus for the requests of a side, by cause.",
             ("cause",),
         )
-        for cause in ("unreachable", "timeout", "refused", "wrong", "empty", "ambiguous"):
+        for cause in ("unreachable", "timeout", "refused", "invalid", "empty", "ambiguous"):
             self.prometheus_errors.labels(cause)
-        self.query_answers = self._counter(
-            "sidelight_query_answers",
-            "Answers by where they came from: made, kept in memory, or shared with an equal question.",
-            ("origin",),
+        self.query_cache_results = self._counter(
+            "sidelight_query_cache_results",
+            "Answers by result of the cache: hit, miss, or coalesced with an equal query under way.",
+            ("result",),
         )
         self.disk_cache_reads = self._counter(
             "sidelight_disk_cache_reads",
@@ -158,26 +165,30 @@ class Metrics:
         self.capture_errors = self._counter(
             "sidelight_capture_errors", "Looks after captures that failed, mostly because of the store."
         )
-        self.capture_agents = self._gauge(
-            "sidelight_capture_agents", "Sidecars that ask for orders.", of_all="sum"
+        self.connected_sidecars = self._gauge(
+            "sidelight_connected_sidecars",
+            "Sidecars that poll this collector for capture jobs.",
+            of_all="sum",
         )
-        self.capture_polls = self._gauge(
-            "sidelight_capture_polls", "Sidecars kept waiting for orders at the moment.", of_all="sum"
+        self.pending_polls = self._gauge(
+            "sidelight_pending_polls", "Polls of sidecars that are open now.", of_all="sum"
         )
-        self.recording_bytes = self._counter(
-            "sidelight_capture_recording_bytes", "Bytes of recordings kept, compressed."
+        self.timeline_recording_bytes = self._counter(
+            "sidelight_timeline_recording_bytes", "Bytes of timeline recordings stored, compressed."
         )
         self.pods_without_sidecar = self._gauge(
             "sidelight_pods_without_sidecar",
-            "Running pods that should be profiled and have no sidecar; told by the process that watches.",
+            f"Running pods that should be profiled and have no sidecar. {_PER_NAMESPACE}",
             ("namespace",),
         )
         self.pods_with_dead_sidecar = self._gauge(
-            "sidelight_pods_with_dead_sidecar", "Pods whose sidecar does not run.", ("namespace",)
+            "sidelight_pods_with_dead_sidecar",
+            f"Pods whose sidecar does not run. {_PER_NAMESPACE}",
+            ("namespace",),
         )
-        self.pods_with_silent_sidecar = self._gauge(
-            "sidelight_pods_with_silent_sidecar",
-            "Pods whose sidecar runs and was not heard of for --discovery-stale-seconds.",
+        self.pods_with_stale_sidecar = self._gauge(
+            "sidelight_pods_with_stale_sidecar",
+            f"Pods whose sidecar runs and has not reported for --discovery-stale-seconds. {_PER_NAMESPACE}",
             ("namespace",),
         )
         self.discovery_watching = self._gauge(
@@ -187,37 +198,37 @@ class Metrics:
             "sidelight_discovery_objects", "Objects of the cluster that are kept, by kind.", ("kind",)
         )
         self.discovery_events = self._counter(
-            "sidelight_discovery_events", "What watches of the cluster told, by kind of object.", ("kind",)
+            "sidelight_discovery_events", "Events of watches of the cluster, by kind of object.", ("kind",)
         )
         self.discovery_errors = self._counter(
             "sidelight_discovery_errors",
-            "Times that the cluster could not be watched, by cause; expired is mended by a new list.",
+            "Failures to watch the cluster, by cause; after expired a new list follows.",
             ("cause",),
         )
-        for cause in ("denied", "away", "expired", "store"):
+        for cause in ("denied", "unavailable", "expired", "store"):
             self.discovery_errors.labels(cause)
-        self.attached = self._counter(
-            "sidelight_attached", "Sidecars attached to pods for a capture, by what came of it.", ("outcome",)
+        self.ephemeral_attaches = self._counter(
+            "sidelight_ephemeral_attaches",
+            "Ephemeral sidecars attached to pods for captures, by outcome.",
+            ("outcome",),
         )
         for outcome in ("attached", "denied", "refused", "failed", "away"):
-            self.attached.labels(outcome)
-        self.deploys_found = self._counter(
-            "sidelight_deploys_found", "Versions of services that arrived, each time once."
+            self.ephemeral_attaches.labels(outcome)
+        self.deploys_detected = self._counter("sidelight_deploys_detected", "Deploys detected, each once.")
+        self.deploys_skipped = self._counter(
+            "sidelight_deploys_skipped",
+            "Returns of a version above --deploy-max-detections-per-day, which count as no deploy.",
         )
-        self.deploys_passed_over = self._counter(
-            "sidelight_deploys_passed_over",
-            "Times that a version came back and was not compared, as it does so too often.",
+        self.deploys_active = self._gauge(
+            "sidelight_deploys_active", "Deploys under evaluation, in the one process that evaluates them."
         )
-        self.deploys_watched = self._gauge(
-            "sidelight_deploys_watched", "Deploys that are looked after, by the one process that does."
-        )
-        self.deploy_looks = self._counter(
-            "sidelight_deploy_looks", "Comparisons of deploys, by what they found.", ("state",)
+        self.deploy_analyses = self._counter(
+            "sidelight_deploy_analyses", "Analyses of deploys, by result.", ("state",)
         )
         for state in ("pass", "regressed", "inconclusive", "not_comparable"):
-            self.deploy_looks.labels(state)
-        self.deploy_looks_postponed = self._counter(
-            "sidelight_deploy_looks_postponed", "Times that comparisons were due and had to wait for others."
+            self.deploy_analyses.labels(state)
+        self.deploy_analyses_postponed = self._counter(
+            "sidelight_deploy_analyses_postponed", "Analyses of deploys that were due and postponed."
         )
         self.deploy_errors = self._counter(
             "sidelight_deploy_errors", "Looks after deploys that failed, because of the store or a query."
@@ -230,21 +241,23 @@ class Metrics:
         for receiver in ("webhook", "alertmanager"):
             for outcome in ("sent", "failed", "refused", "given_up"):
                 self.deploy_alerts.labels(receiver, outcome)
-        self.request_seconds = self._histogram(
-            "sidelight_request_seconds", "Time to answer a request.", ("route", "method", "status")
+        self.http_request_seconds = self._histogram(
+            "sidelight_http_request_duration_seconds",
+            "Time to answer a request.",
+            ("route", "method", "status"),
         )
-        self.loop_late_seconds = self._histogram(
-            "sidelight_loop_late_seconds", "How much later than asked for the event loop came to a timer."
+        self.event_loop_lag_seconds = self._histogram(
+            "sidelight_event_loop_lag_seconds", "Delay of timers of the event loop."
         )
         self.workers = self._gauge("sidelight_workers", "Processes that serve.", of_all="sum")
-        self.worker_deaths = self._counter(
-            "sidelight_worker_deaths", "Workers that died and were started anew."
+        self.worker_restarts = self._counter(
+            "sidelight_worker_restarts", "Workers restarted after they died."
         )
         for reason in Reason:
             self.refusals.labels(reason)
-        self._gauge("sidelight_build", "Constant 1, with the version.", ("version",)).labels(__version__).set(
-            1
-        )
+        self._gauge("sidelight_build_info", "Constant 1, with the version.", ("version",)).labels(
+            __version__
+        ).set(1)
 
     def text(self) -> bytes:
         """All of them in Prometheus' text format."""

@@ -15,22 +15,29 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.reviews = self._counter("reviews", "Pods the API server asked about", ["outcome"])
-        self.skipped = self._counter("skipped", "Pods that asked for a sidecar and got none", ["reason"])
-        self.review_seconds = Histogram(
-            f"{_PREFIX}_review_seconds", "Time to answer", buckets=_SECONDS, registry=self.registry
+        self.admission_reviews = self._counter("admission_reviews", "AdmissionReviews of pods", ["outcome"])
+        self.skipped_pods = self._counter(
+            "skipped_pods", "Pods that asked for a sidecar and got none", ["reason"]
+        )
+        self.admission_review_seconds = Histogram(
+            f"{_PREFIX}_admission_review_seconds",
+            "Time to answer an AdmissionReview",
+            buckets=_SECONDS,
+            registry=self.registry,
         )
         self.events = self._counter("events", "Events about pods without a sidecar", ["outcome"])
         self.problems = self._gauge("problems", "What /readyz names now", ["error"])
-        self.certificate_ends = self._gauge(
-            "certificate_ends_timestamp_seconds", "When the certificate in use ends"
+        self.certificate_expiration = self._gauge(
+            "certificate_expiration_timestamp_seconds", "Expiration of the certificate in use"
         )
-        self.certificates_made = self._counter("certificates_made", "Certificates made here", ["kind"])
-        self.certificate_loads = self._counter(
-            "certificate_loads", "Times another certificate was taken into use"
+        self.certificates_issued = self._counter(
+            "certificates_issued", "Certificates issued by the injector", ["kind"]
         )
-        self.trust_writes = self._counter(
-            "trust_writes", "Times the webhook was told whom to trust, because that had changed"
+        self.certificate_reloads = self._counter(
+            "certificate_reloads", "Times another certificate was loaded"
+        )
+        self.ca_bundle_updates = self._counter(
+            "ca_bundle_updates", "Updates of caBundle in the webhook's configuration"
         )
         self.loop_errors = self._counter("loop_errors", "Unexpected errors a loop went on after", ["loop"])
 

@@ -60,14 +60,14 @@ class Webhook:
         try:
             asked = review.read(await request.read())
         except web.HTTPRequestEntityTooLarge:
-            self._metrics.reviews.labels("too_large").inc()
+            self._metrics.admission_reviews.labels("too_large").inc()
             raise
         except SidelightError as error:
-            self._metrics.reviews.labels("unreadable").inc()
+            self._metrics.admission_reviews.labels("unreadable").inc()
             told = {"error": error.reason, "message": error.message, "hint": error.hint}
             return web.json_response(told, status=400)
         decision = await self._decided(asked)
-        self._metrics.review_seconds.observe(time.perf_counter() - begun)
+        self._metrics.admission_review_seconds.observe(time.perf_counter() - begun)
         return web.json_response(review.allowed(asked, decision.patch, decision.warnings))
 
     async def _decided(self, asked: Review) -> Decision:
@@ -105,11 +105,11 @@ class Webhook:
 
     def _note(self, asked: Review, decision: Decision) -> None:
         skip = decision.skip
-        outcome = "skipped" if skip else "injected" if decision.injected else "left"
-        self._metrics.reviews.labels(outcome).inc()
+        outcome = "skipped" if skip else "injected" if decision.injected else "ignored"
+        self._metrics.admission_reviews.labels(outcome).inc()
         if skip is None:
             return
-        self._metrics.skipped.labels(skip.why.value).inc()
+        self._metrics.skipped_pods.labels(skip.why.value).inc()
         metadata = asked.pod.get("metadata") or {}
         name = metadata.get("name") or metadata.get("generateName") or ""
         _log.warning(

@@ -88,7 +88,7 @@ async def serve(settings: Settings) -> int:
     )
     sampler = samplers.get(settings.mode)
     metrics.sampler.labels("command" if sampler.mode == "command" else "extension").set(1)
-    metrics.rate_asked_hz.set(settings.rate)
+    metrics.rate_target_hz.set(settings.rate)
     spool = Spool(settings.spool, settings.spool_max_bytes, metrics, _next_to)
     # Sent windows go straight to the collector, never through a proxy somebody set for the service.
     async with aiohttp.ClientSession(trust_env=False) as http:
@@ -153,7 +153,7 @@ async def serve(settings: Settings) -> int:
             min(settings.rate, settings.capture_max_rate),
             settings.mode,
         )
-        room = Room(settings.timeline_recording_memory_bytes, metrics.recording_bytes.set)
+        room = Room(settings.timeline_recording_memory_bytes, metrics.timeline_recording_bytes.set)
         captures = Captures(fleet, switches, bounds, samplers.get, room, metrics, _new_id, time.monotonic)
         agent = settings.one_shot_token.agent or _new_id()
         order_means = OrderMeans(

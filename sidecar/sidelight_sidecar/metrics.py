@@ -21,7 +21,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.processes = self._gauge("processes", "Processes watched now")
         self.sessions = self._gauge("sessions", "Sampling sessions open now")
-        self.scan_seconds = self._gauge("scan_seconds", "CPU time of the last look at /proc")
+        self.scan_cpu_seconds = self._gauge("scan_cpu_seconds", "CPU time of the last scan of /proc")
         self.attach_failures = self._counter(
             "attach_failures", "Processes that could not be sampled", ["reason"]
         )
@@ -30,14 +30,14 @@ class Metrics:
         self.sampling_errors = self._counter("sampling_errors", "Ticks or runs that gave no stacks", ["kind"])
         self.truncated = self._counter("truncated_samples", "Samples clipped at --max-depth")
         self.other = self._counter("other_samples", "Samples counted under (other) above --max-stacks")
-        self.paused_seconds = self._counter(
-            "paused_seconds", "Time a capture took the place of ordinary windows"
+        self.preempted_seconds = self._counter(
+            "preempted_seconds", "Time in which captures displaced scheduled windows"
         )
-        self.left_out_seconds = self._counter(
-            "left_out_seconds", "Time of processes that was not sampled", ["reason"]
+        self.unsampled_seconds = self._counter(
+            "unsampled_seconds", "Time in which processes were not sampled", ["reason"]
         )
-        self.missed_slots = self._counter(
-            "missed_slots", "Scheduled windows that could not begin in their interval"
+        self.missed_windows = self._counter(
+            "missed_windows", "Scheduled windows that did not start in their interval"
         )
         self.sampler_cpu_seconds = self._counter("sampler_cpu_seconds", "CPU time of sampling")
         self.sampler_cpu_ratio = self._gauge(
@@ -50,9 +50,11 @@ class Metrics:
             "stopped_ratio", "Largest share of its time a process stood still in its last window"
         )
         self.longest_stop_seconds = self._gauge("longest_stop_seconds", "Longest stop of the last minute")
-        self.rate_asked_hz = self._gauge("rate_asked_hz", "Samples per second asked for by --rate")
+        self.rate_target_hz = self._gauge("rate_target_hz", "Samples per second of --rate")
         self.rate_hz = self._gauge("rate_hz", "Samples per second in force, of all processes", ["bound"])
-        self.reduced = self._gauge("reduced_processes", "Processes sampled less than was asked", ["reason"])
+        self.reduced_rate = self._gauge(
+            "reduced_rate_processes", "Processes sampled at less than the target rate", ["reason"]
+        )
         self.paused = self._gauge("paused", "Whether a switch pauses all sampling", ["switch"])
         self.sampler = self._gauge("sampler", "What reads stacks: 1 for what is in use", ["kind"])
         self.cpu_limit = self._gauge("cpu_limit_cores", "CPU limit of the sidecar's cgroup; 0 is none")
@@ -67,15 +69,23 @@ class Metrics:
         self.target_cpu_seconds = self._counter(
             "target_cpu_seconds", "CPU time of the processes sampled, meanwhile"
         )
-        self.released = self._counter("guard", "Targets found stopped after sampling", ["outcome"])
+        self.targets_resumed = self._counter(
+            "targets_resumed", "Targets found stopped after sampling and resumed", ["outcome"]
+        )
         self.triggers = self._counter("triggers", "Times a trigger fired", ["trigger"])
         self.captures = self._counter("captures", "Captures asked for", ["outcome"])
-        self.polls = self._counter("polls", "Times the collector was asked for captures", ["outcome"])
-        self.orders = self._counter("orders", "Captures the collector ordered", ["outcome"])
-        self.recordings = self._counter("recordings", "Recordings of captures in time order", ["outcome"])
-        self.recording_bytes = self._gauge("recording_bytes", "Bytes of recordings in memory")
-        self.recording_dropped = self._counter(
-            "recording_dropped_samples", "Samples that recordings had no room for"
+        self.capture_polls = self._counter(
+            "capture_polls", "Polls of the collector for capture jobs", ["outcome"]
+        )
+        self.capture_jobs = self._counter("capture_jobs", "Capture jobs of the collector", ["outcome"])
+        self.timeline_recordings = self._counter(
+            "timeline_recordings", "Timeline recordings of captures", ["outcome"]
+        )
+        self.timeline_recording_bytes = self._gauge(
+            "timeline_recording_bytes", "Bytes of timeline recordings in memory"
+        )
+        self.timeline_recording_dropped = self._counter(
+            "timeline_recording_dropped_samples", "Samples dropped from timeline recordings for lack of room"
         )
         self.spool_windows = self._gauge("spool_windows", "Windows waiting to be sent")
         self.spool_bytes = self._gauge("spool_bytes", "Bytes of windows waiting to be sent")

@@ -125,7 +125,7 @@ def test_a_pod_sends_as_itself_and_what_it_leaves_out_is_filled_in(api: Api, beg
     assert collector.values("process") == ["web"]
     assert collector.ask("GET", "/readyz").text == "ok\n"
     for what in ("tokens", "pods"):
-        assert collector.metric(f'sidelight_identity_degraded{{what="{what}"}}') == 0
+        assert collector.metric(f'sidelight_identity_degraded{{resource="{what}"}}') == 0
 
 
 def test_a_window_sent_again_is_the_same_window(api: Api, begin: Any, team: str) -> None:
@@ -271,7 +271,7 @@ def test_without_leave_to_read_pods_the_service_is_what_the_sidecar_says_and_tha
     assert nameless.refusal == (422, "bad_label")
     assert "get pods" in nameless.json["hint"]
     assert "what sidecars say" in collector.ask("GET", "/readyz").text
-    assert collector.metric('sidelight_identity_degraded{what="pods"}') == 1
+    assert collector.metric('sidelight_identity_degraded{resource="pods"}') == 1
     assert collector.windows() == [{"pod": "shop-1", "namespace": team, "service": "checkout", "version": ""}]
 
 
@@ -287,11 +287,11 @@ def test_pods_of_namespaces_that_are_left_out_are_not_read_and_nothing_is_wrong_
     assert nameless.refusal == (422, "bad_label")
     assert "--kubernetes-namespaces" in nameless.json["hint"]
     assert outside.ask("GET", "/readyz").text == "ok\n"
-    assert outside.metric('sidelight_identity_degraded{what="pods"}') == 0
+    assert outside.metric('sidelight_identity_degraded{resource="pods"}') == 0
     inside = begin(REVIEWS, "--kubernetes-namespaces", team)
     assert inside.send(token, service="checkout").status == 200
     assert "what sidecars say" in inside.ask("GET", "/readyz").text
-    assert inside.metric('sidelight_identity_degraded{what="pods"}') == 1
+    assert inside.metric('sidelight_identity_degraded{resource="pods"}') == 1
 
 
 def test_pods_of_namespaces_that_are_named_are_read(api: Api, begin: Any, team: str) -> None:
@@ -309,13 +309,13 @@ def test_without_leave_to_review_tokens_pods_wait_and_go_on_once_it_is_given(
     assert int(refused.headers["Retry-After"]) > 0
     assert "create tokenreviews" in refused.json["hint"]
     assert "tokenreviews" in collector.ask("GET", "/readyz").text
-    assert collector.metric('sidelight_identity_degraded{what="tokens"}') == 1
+    assert collector.metric('sidelight_identity_degraded{resource="tokenreviews"}') == 1
     assert collector.send("a-static-token", service="shop").status == 200
     collector.allow(REVIEWS, PODS)
     try:
         eventually("it is let in", lambda: collector.send(token).status == 200)
         assert collector.ask("GET", "/readyz").text == "ok\n"
-        assert collector.metric('sidelight_identity_degraded{what="tokens"}') == 0
+        assert collector.metric('sidelight_identity_degraded{resource="tokenreviews"}') == 0
     finally:
         name = f"collector-{collector.namespace}"
         api.kubectl("delete", "clusterrole,clusterrolebinding", name)
@@ -333,14 +333,14 @@ def test_while_the_api_server_is_away_known_pods_go_on_and_others_wait(
         "it goes on by grace",
         lambda: (
             collector.send(known).status == 200
-            and collector.metric('sidelight_identity_tokens_total{outcome="grace"}')
+            and collector.metric('sidelight_token_reviews_total{outcome="stale"}')
         ),
     )
     refused = collector.send(unknown)
     assert refused.refusal == (503, "cluster_unavailable")
     assert int(refused.headers["Retry-After"]) > 0
     assert "kubernetes" in collector.ask("GET", "/readyz").text
-    assert collector.metric('sidelight_identity_degraded{what="tokens"}') == 1
+    assert collector.metric('sidelight_identity_degraded{resource="tokenreviews"}') == 1
     collector.relay.mend()
     eventually("it is let in", lambda: collector.send(unknown).status == 200)
     assert collector.send(known).status == 200
@@ -353,7 +353,7 @@ def test_grace_does_not_outlive_the_token(api: Api, begin: Any, team: str) -> No
     assert collector.send(token).status == 200
     collector.relay.cut()
     eventually("its time is over", lambda: collector.send(token).refusal == (401, "unauthorized"))
-    assert collector.metric('sidelight_identity_tokens_total{outcome="grace"}') > 0
+    assert collector.metric('sidelight_token_reviews_total{outcome="stale"}') > 0
 
 
 def test_grace_ends(api: Api, begin: Any, team: str) -> None:
@@ -404,7 +404,7 @@ def test_refused_tokens_are_remembered_for_a_while(api: Api, begin: Any, team: s
     for number in range(5):
         assert collector.send(f"junk-{number}").status == 401
     assert reviews(api) - before == 1
-    assert collector.metric('sidelight_identity_tokens_total{outcome="refused"}') == 4
+    assert collector.metric('sidelight_token_reviews_total{outcome="rejected"}') == 4
 
 
 def test_a_collector_without_a_way_to_the_cluster_does_not_start(begin: Any, tmp_path: Path) -> None:

@@ -116,9 +116,9 @@ def test_a_pod_that_cannot_have_one_is_made_and_says_why(api, shop):
 def test_what_is_only_tried_out_leaves_no_event(api, shop, injector):
     written = injector.number('events_total{outcome="written"}')
     repeated = injector.number('events_total{outcome="repeated"}')
-    skipped = injector.number('skipped_total{reason="bad_annotation"}')
+    skipped = injector.number('skipped_pods_total{reason="bad_annotation"}')
     made(api, shop, pod("tried", annotations={label_names.RATE: "0"}), dry_run=True)
-    assert injector.number('skipped_total{reason="bad_annotation"}') == skipped + 1
+    assert injector.number('skipped_pods_total{reason="bad_annotation"}') == skipped + 1
     assert injector.number('events_total{outcome="written"}') == written
     assert injector.number('events_total{outcome="repeated"}') == repeated
 
@@ -250,9 +250,9 @@ def test_who_changes_the_pod_afterwards_has_the_injector_asked_again_to_no_effec
             return found if "theirs" in [one["name"] for one in found["spec"]["containers"]] else None
 
         eventually("the other webhook is known", both)
-        before = injector.number('reviews_total{outcome="left"}')
+        before = injector.number('admission_reviews_total{outcome="ignored"}')
         found = made(api, shop, pod("two"))
-        assert injector.number('reviews_total{outcome="left"}') == before + 1
+        assert injector.number('admission_reviews_total{outcome="ignored"}') == before + 1
         assert [one["name"] for one in found["spec"]["containers"]] == ["app", "theirs"]
         assert len(sidecars(found)) == 1
 
@@ -321,7 +321,7 @@ def test_an_old_authority_is_replaced_and_no_pod_goes_without_meanwhile(api, sho
     )
     assert trusted.count("BEGIN CERTIFICATE") == 1
     assert sidecars(made(api, shop, pod("afterwards")))
-    assert injector.number("certificate_loads_total") >= 2
+    assert injector.number("certificate_reloads_total") >= 2
     injector.programs.end("injector")
 
 
@@ -333,8 +333,8 @@ def test_replicas_that_begin_at_once_agree_on_one_certificate(api, shop, injecto
         injector.start(name)
     for name in names:
         injector.ready(name)
-    made_here = sum(injector.number('certificates_made_total{kind="authority"}', name) for name in names)
-    ends = {injector.number("certificate_ends_timestamp_seconds", name) for name in names}
+    made_here = sum(injector.number('certificates_issued_total{kind="ca"}', name) for name in names)
+    ends = {injector.number("certificate_expiration_timestamp_seconds", name) for name in names}
     assert made_here == 1
     assert len(ends) == 1
     eventually("it injects", lambda: sidecars(made(api, shop, pod("probe"), dry_run=True)))
@@ -361,7 +361,7 @@ def test_a_certificate_that_somebody_else_mounts_is_taken_as_it_changes(api, sho
         (tmp_path / "tls.key").write_text(leaf.key)
         (tmp_path / "tls.crt").write_text(leaf.certificate)
         injector.ready()
-        eventually("it is taken", lambda times=times: injector.number("certificate_loads_total") == times)
+        eventually("it is taken", lambda times=times: injector.number("certificate_reloads_total") == times)
         eventually("it injects", lambda: sidecars(made(api, shop, pod("probe"), dry_run=True)))
     assert injector.trusted() == authority.certificate
     injector.programs.end("injector")

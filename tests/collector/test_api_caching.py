@@ -110,7 +110,7 @@ async def test_a_question_asked_again_is_answered_with_the_same_bytes_and_reads_
         assert first.status == 200
         assert (await asking.get(path, If_None_Match=first.headers["etag"])).status == 304
         assert not asking.store.gets
-        assert asking.origins == {"made": 1, "kept": 2}
+        assert asking.origins == {"miss": 1, "hit": 2}
 
 
 @pytest.mark.parametrize("written", ["{}", "W/{}", '"other", {}', "*"])
@@ -135,7 +135,7 @@ async def test_who_has_the_answer_is_told_so_by_a_collector_that_never_made_it()
         etag = (await first.get()).headers["etag"]
     async with collector(store) as second:
         assert (await second.get(If_None_Match=etag)).status == 304
-        assert second.origins == {"made": 1}
+        assert second.origins == {"miss": 1}
 
 
 async def test_compressed_and_plain_bytes_have_etags_of_their_own() -> None:
@@ -158,7 +158,7 @@ async def test_compressed_and_plain_bytes_have_etags_of_their_own() -> None:
 async def test_questions_that_mean_the_same_are_one(one: str, other: str) -> None:
     async with collector() as asking:
         assert (await asking.get(one)).body == (await asking.get(other)).body
-        assert asking.origins == {"made": 1, "kept": 1}
+        assert asking.origins == {"miss": 1, "hit": 1}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_questions_that_differ_in_anything_are_two(one: str, other: str) -
     async with collector() as asking:
         for path in (one, other):
             assert (await asking.get(path)).status == 200
-        assert asking.origins == {"made": 2}
+        assert asking.origins == {"miss": 2}
 
 
 async def test_an_answer_is_made_anew_when_there_is_something_new_in_its_range() -> None:
@@ -198,7 +198,7 @@ async def test_an_answer_is_made_anew_when_there_is_something_new_in_its_range()
         assert (await asking.get("services")).basis["windows"] == 3
         stored([window("main;elsewhen 5", at=-86_400)], store=asking.store)
         await asking.get("services")
-        assert asking.origins == {"made": 2, "kept": 1}
+        assert asking.origins == {"miss": 2, "hit": 1}
 
 
 async def test_an_answer_that_lacks_something_is_not_kept_and_has_no_etag() -> None:
@@ -212,7 +212,7 @@ async def test_an_answer_that_lacks_something_is_not_kept_and_has_no_etag() -> N
             assert "etag" not in lacking.headers
         asking.store.put(key, whole)
         assert (await asking.get()).basis["unreadable_segments"] == 0
-        assert asking.origins == {"made": 3}
+        assert asking.origins == {"miss": 3}
 
 
 async def test_a_manifest_that_cannot_be_read_any_longer_makes_another_answer() -> None:
@@ -224,7 +224,7 @@ async def test_a_manifest_that_cannot_be_read_any_longer_makes_another_answer() 
         assert "etag" not in lacking.headers
 
 
-@pytest.mark.parametrize(("short", "origins"), [(0, {"made": 1, "kept": 1}), (1, {"made": 2})])
+@pytest.mark.parametrize(("short", "origins"), [(0, {"miss": 1, "hit": 1}), (1, {"miss": 2})])
 async def test_what_is_kept_is_bounded(short: int, origins: dict[str, int]) -> None:
     store = stored([window("main;f 3")])
     async with collector(store) as asking:
@@ -353,7 +353,7 @@ async def test_equal_questions_at_once_are_worked_on_once_and_all_get_the_answer
         one.store.opened.set()
         assert {(await task).body for task in tasks} == {b"main;f 3\n"}
         assert one.store.reads == 1
-        assert origins == {"made": 1, "shared": 19}
+        assert origins == {"miss": 1, "coalesced": 19}
 
 
 async def test_one_that_goes_away_does_not_cancel_the_others() -> None:
@@ -381,7 +381,7 @@ async def test_what_nobody_waits_for_any_longer_is_given_up_and_begun_anew_for_t
         await one.wait_for(0, 1)
         one.store.opened.set()
         assert (await second).body == b"main;f 3\n"
-        assert origins == {"made": 1}
+        assert origins == {"miss": 1}
 
 
 async def test_a_window_stored_since_is_in_the_answer_though_one_without_it_is_in_the_making() -> None:
@@ -421,4 +421,4 @@ async def test_those_who_wait_for_anothers_answer_leave_the_places_to_others() -
             await one.wait_for(number)
         one.store.opened.set()
         await asyncio.wait(tasks)
-        assert origins == {"made": 1, "shared": 4}
+        assert origins == {"miss": 1, "coalesced": 4}

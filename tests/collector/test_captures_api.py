@@ -329,7 +329,7 @@ async def test_no_more_sidecars_are_kept_waiting_than_may(serving: Serve) -> Non
 
 
 async def waits(collector: Running) -> bool:
-    return await collector.metric("sidelight_capture_polls") == 1
+    return await collector.metric("sidelight_pending_polls") == 1
 
 
 async def test_bodies_are_bounded_as_sent_and_as_unpacked(serving: Serve) -> None:
@@ -418,7 +418,7 @@ async def test_a_recording_may_be_as_large_as_allowed_and_comes_from_who_took_pa
         assert (await one.ask("PUT", path, zstandard.compress(whole), packed)).status == 201
         assert (await one.ask("PUT", path, zstandard.compress(whole + b" "), packed)).reason == "too_large"
         assert "no part" in (await other.record(made["id"])).json["message"]
-        assert await one.metric("sidelight_capture_recording_bytes_total") > 0
+        assert await one.metric("sidelight_timeline_recording_bytes_total") > 0
 
 
 async def test_answers_are_as_the_document_describes_them(serving: Serve) -> None:
@@ -560,7 +560,7 @@ async def test_any_of_several_workers_answers_for_a_capture_and_gives_it_out(
 
 
 async def waiting(collector: Running, most: int) -> bool:
-    return await collector.metric("sidelight_capture_polls") == most
+    return await collector.metric("sidelight_pending_polls") == most
 
 
 async def agents(collector: Running, least: int = 1) -> bool:

@@ -217,7 +217,7 @@ async def test_stop_reaches_a_running_sidecar_despite_a_stale_list_read() -> Non
 async def waiting(at: Collectors, desk: int = 0) -> asyncio.Task[AgentPollResponse]:
     """A poll of sidecar a that is held."""
     task = asyncio.create_task(at.desks[desk].poll(replace(poll(), timeout_seconds=HOLD)))
-    await until("the poll is held", lambda: at.value("sidelight_capture_polls", desk) == 1)
+    await until("the poll is held", lambda: at.value("sidelight_pending_polls", desk) == 1)
     return task
 
 

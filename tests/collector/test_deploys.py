@@ -50,8 +50,8 @@ def test_a_new_version_is_a_deploy_and_what_was_there_before_is_none() -> None:
     assert deploy.first_seen == deploy.started == START + HOUR
     assert deploy.state is State.WATCHING
     assert deploy.due == START + HOUR + 12 * MINUTE
-    assert looker.value("sidelight_deploys_found_total") == 1
-    assert looker.value("sidelight_deploys_watched") == 1
+    assert looker.value("sidelight_deploys_detected_total") == 1
+    assert looker.value("sidelight_deploys_active") == 1
     looker.ends()
 
 
@@ -115,7 +115,7 @@ def test_nothing_is_found_again_after_a_restart_and_nothing_is_missed(how: str, 
     assert [one.version for one in world.deploys()] == ["3", "2"]
     assert world.deploys()[0].previous == "2"
     assert world.deploys()[1].id == before.id
-    assert second.value("sidelight_deploys_found_total") == 1
+    assert second.value("sidelight_deploys_detected_total") == 1
     second.ends()
 
 
@@ -128,12 +128,12 @@ def test_of_two_collectors_one_looks_and_the_other_takes_over() -> None:
         world.at += MINUTE
         one.watch.tick()
         other.watch.tick()
-    assert (one.value("sidelight_deploys_watched"), other.value("sidelight_deploys_watched")) == (1, 0)
+    assert (one.value("sidelight_deploys_active"), other.value("sidelight_deploys_active")) == (1, 0)
     assert [entry.key for entry in world.store.list(lease.ROOT)] == [f"{lease.ROOT}deploys.json"]
     one.dies()
     world.ships("3", 30 * MINUTE, 3 * HOUR, step=300)
     other.until(40 * MINUTE)
-    assert other.value("sidelight_deploys_watched") == 1
+    assert other.value("sidelight_deploys_active") == 1
     assert states(world.deploys()) == {"2": "finished", "3": "watching"}
     other.ends()
     assert list(world.store.list(lease.ROOT)) == []
@@ -149,7 +149,7 @@ def test_two_that_look_in_the_same_moment_find_a_deploy_once(store: ObjectStore)
         for looker in lookers:
             looker.watch.tick()
     assert world.only().version == "2"
-    assert sum(one.value("sidelight_deploys_found_total") for one in lookers) == 1
+    assert sum(one.value("sidelight_deploys_detected_total") for one in lookers) == 1
     world.ships("3", 20 * MINUTE, 2 * HOUR, step=300)
     for _ in range(6):
         world.at += 5 * MINUTE
@@ -312,7 +312,7 @@ def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> No
     one, other = world.deploys()
     world.store.put(deploy_repository.key_of(one.id), b"damaged")
     looker.until(20 * MINUTE)
-    assert looker.value("sidelight_deploys_watched") == 1
+    assert looker.value("sidelight_deploys_active") == 1
     world.ships("3", 20 * MINUTE, 2 * HOUR, service=other.service)
     looker.until(25 * MINUTE)
     assert {each.state for each in world.readable() if each.id == other.id} == {State.OVER}
@@ -368,7 +368,7 @@ def test_no_place_for_a_query_is_no_error() -> None:
     looker.ask.fails = fails
     looker.until(5 * MINUTE)
     assert looker.value("sidelight_deploy_errors_total") == 0
-    assert looker.value("sidelight_deploy_looks_postponed_total") == 5
+    assert looker.value("sidelight_deploy_analyses_postponed_total") == 5
     looker.ends()
 
 
@@ -458,7 +458,7 @@ def test_each_arrival_is_compared_with_the_version_that_ran_before_it() -> None:
     assert back.finished == Over(START + 100 * MINUTE, Why.ROLLED_BACK, "2")
     assert (again.state, again.finished) == (State.WATCHING, None)
     assert again.id != first.id
-    assert looker.value("sidelight_deploys_found_total") == 3
+    assert looker.value("sidelight_deploys_detected_total") == 3
     looker.ends()
 
 
@@ -576,7 +576,7 @@ def test_what_comes_and_goes_all_day_is_compared_so_often_and_no_more(
     looker = Looker(world, rules=replace(RULES, arrivals=most))
     looker.until(4 * HOUR, step=3 * MINUTE)
     assert [version for version, *_ in arrivals(world)] == ["2"] * deploys
-    assert looker.value("sidelight_deploys_passed_over_total") == passed
+    assert looker.value("sidelight_deploys_skipped_total") == passed
     looker.ends()
 
 
@@ -588,7 +588,7 @@ def test_two_that_look_in_the_same_moment_find_an_arrival_once() -> None:
         for one in lookers:
             one.watch.tick()
     assert arrivals(world) == BACK_AND_FORTH
-    assert sum(one.value("sidelight_deploys_found_total") for one in lookers) == 3
+    assert sum(one.value("sidelight_deploys_detected_total") for one in lookers) == 3
     for one in lookers:
         one.ends()
 

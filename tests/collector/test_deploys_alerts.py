@@ -502,7 +502,7 @@ def asked(process: Process, path: str, method: str = "GET") -> Any:
 
 def one_of(processes: list[Process]) -> Process | None:
     """The one that looks after deploys, by its own count."""
-    return next((one for one in processes if metric(one.port(), "sidelight_deploys_watched")), None)
+    return next((one for one in processes if metric(one.port(), "sidelight_deploys_active")), None)
 
 
 def test_of_several_collectors_each_thing_is_told_once_though_one_is_killed(

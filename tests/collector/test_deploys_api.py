@@ -226,7 +226,7 @@ async def test_a_collector_that_runs_finds_compares_tells_and_lists(serving: Ser
         assert again.json["type"] == "cpu"
         assert again.json["verdict"]["rate"] == one["analyses"][0]["rate"]
         assert again.json["verdict"]["conditions"] == one["analyses"][0]["conditions"]
-        assert await collector.metric('sidelight_deploy_looks_total{state="regressed"}') == 1
+        assert await collector.metric('sidelight_deploy_analyses_total{state="regressed"}') == 1
         resolved = await collector.ask("POST", one["links"]["resolve"])
         assert resolved.json["firing"] is False
         async with asyncio.timeout(300):

@@ -79,8 +79,8 @@ def test_a_deploy_is_compared_at_doubling_ages_and_comparisons_are_numbered() ->
         (4, 80),
     ]
     assert (deploy.state, deploy.due, deploy.verdict) == (State.FINE, None, {"k": 4})
-    assert looker.value("sidelight_deploy_looks_total", state="pass") == 4
-    assert looker.value("sidelight_deploys_watched") == 0
+    assert looker.value("sidelight_deploy_analyses_total", state="pass") == 4
+    assert looker.value("sidelight_deploys_active") == 0
     looker.ends()
 
 
@@ -261,7 +261,7 @@ def test_comparisons_keep_to_their_pace_and_those_that_wait_longest_come_first()
     looker = Looker(world, judge, given(RULES, last_seconds=600.0), pace=Pace(2, 1000.0, world.at))
     looker.until(12 * MINUTE + 30, step=30)
     assert [version for version, *_ in judge.asked] == ["v0", "v1", "v2"]
-    assert looker.value("sidelight_deploy_looks_postponed_total") > 0
+    assert looker.value("sidelight_deploy_analyses_postponed_total") > 0
     looker.until(20 * MINUTE, step=30)
     assert [version for version, *_ in judge.asked] == [f"v{at}" for at in range(6)]
     looker.ends()

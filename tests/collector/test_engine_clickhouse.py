@@ -136,7 +136,7 @@ async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
             somewhere = not here and has_windows(expected)
             assert answer.headers.get("sidelight-engine") == ("clickhouse" if somewhere else None)
             assert "sidelight-engine" not in expected.headers
-        assert await other.metric("sidelight_engine_seconds_count") > 10
+        assert await other.metric("sidelight_clickhouse_query_seconds_count") > 10
         assert await other.metric("sidelight_query_unreadable_segments_total") == 0
 
 

@@ -166,9 +166,9 @@ KINDS = {
     "no such collection": "refused",
     "no such cluster": "refused",
     "a long error": "refused",
-    "no table": "wrong",
-    "another table": "wrong",
-    "other types": "wrong",
+    "no table": "invalid",
+    "another table": "invalid",
+    "other types": "invalid",
 }
 
 
@@ -203,8 +203,8 @@ async def test_the_collector_adds_up_what_clickhouse_did_not(
                 assert answer.headers["sidelight-engine"] == "fallback"
                 assert "sidelight-windows" not in answer.headers or answer.headers["sidelight-samples"] == "3"
             # Both sides of a comparison: who was let down once in a query does not wait a second time.
-            assert await running.metric(f'sidelight_engine_errors_total{{cause="{cause}"}}') == 2
-            assert await running.metric("sidelight_engine_seconds_count") == 0
+            assert await running.metric(f'sidelight_clickhouse_errors_total{{cause="{cause}"}}') == 2
+            assert await running.metric("sidelight_clickhouse_query_seconds_count") == 0
     said = capsys.readouterr().out
     (*_, line) = [line for line in said.splitlines() if "clickhouse did not add up" in line]
     assert "warning" in line
@@ -289,8 +289,8 @@ async def test_an_answer_that_does_not_add_up_is_not_given(
         assert answer.body == expected.body
         assert expected.headers["sidelight-engine"] == "clickhouse"
         assert answer.headers["sidelight-engine"] == "fallback"
-        cause = "refused" if change == "missing" else "wrong"
-        assert await running.metric(f'sidelight_engine_errors_total{{cause="{cause}"}}') == 1
+        cause = "refused" if change == "missing" else "invalid"
+        assert await running.metric(f'sidelight_clickhouse_errors_total{{cause="{cause}"}}') == 1
 
 
 def test_no_password_is_in_the_log_of_a_collector(

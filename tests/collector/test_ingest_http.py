@@ -287,7 +287,7 @@ async def test_what_there_is_no_room_for_once_it_is_unpacked_is_refused_before_t
         store.go.clear()
         held = asyncio.create_task(collector.post(packed, Content_Encoding="zstd"))
         async with asyncio.timeout(SECONDS):
-            while not await collector.metric("sidelight_ingest_text_bytes_total"):
+            while not await collector.metric("sidelight_ingest_decompressed_bytes_total"):
                 pass
         refused = await collector.post(damaged, Content_Encoding="zstd")
         assert (refused.status, refused.reason) == (429, "overloaded")
@@ -300,7 +300,7 @@ async def test_what_its_sender_no_longer_waits_for_is_not_read(serving: Any, mak
     bodies = [encode([make_window("main 1")]) + lines.encode() for _ in range(4)]
     path = "/api/v1/windows"
     pending = sum(map(len, bodies))
-    gone = f'sidelight_request_seconds_count{{method="POST",route="{path}",status="499"}}'
+    gone = f'sidelight_http_request_duration_seconds_count{{method="POST",route="{path}",status="499"}}'
     async with serving(MemoryStore(), decode_threads=1) as collector, asyncio.timeout(SECONDS):
         sent = [asyncio.create_task(collector.post(body)) for body in bodies[:3]]
         while await collector.metric("sidelight_ingest_pending_bytes") < sum(map(len, bodies[:3])):
@@ -314,7 +314,9 @@ async def test_what_its_sender_no_longer_waits_for_is_not_read(serving: Any, mak
         assert [(await one).status for one in sent] == [200] * 3
         while not await collector.metric(gone):
             pass
-        assert await collector.metric("sidelight_ingest_text_bytes_total") == sum(map(len, bodies[:3]))
+        assert await collector.metric("sidelight_ingest_decompressed_bytes_total") == sum(
+            map(len, bodies[:3])
+        )
         assert await collector.metric("sidelight_ingest_pending_bytes") == 0
 
 
@@ -342,7 +344,7 @@ async def test_the_loop_goes_on_while_a_large_body_is_read(serving: Any, make_wi
             now = time.perf_counter()
             longest, beats, last = max(longest, now - last), beats + 1, now
         whole = await collector.metric(
-            'sidelight_request_seconds_sum{method="POST",route="/api/v1/windows",status="200"}'
+            'sidelight_http_request_duration_seconds_sum{method="POST",route="/api/v1/windows",status="200"}'
         )
     assert sent.result().status == 200
     assert beats > 20
@@ -354,7 +356,7 @@ async def test_stopping_stores_and_answers_what_is_waiting(serving: Any, make_wi
     async with serving(store, flush_seconds=3600.0) as collector:
         sent = asyncio.create_task(collector.post(encode([window])))
         async with asyncio.timeout(SECONDS):
-            while not await collector.metric("sidelight_ingest_text_bytes_total"):
+            while not await collector.metric("sidelight_ingest_decompressed_bytes_total"):
                 pass
         collector.stop.set()
         answer = await sent

@@ -116,7 +116,7 @@ def test_a_signal_stores_and_answers_what_is_waiting_and_ends_with_0(
     sender = threading.Thread(target=lambda: answers.append(post(port, encode([window]))))
     sender.start()
     deadline = time.monotonic() + SECONDS
-    received = f"sidelight_ingest_text_bytes_total {len(encode([window]))}.0"
+    received = f"sidelight_ingest_decompressed_bytes_total {len(encode([window]))}.0"
     while received not in text_of(port, "/metrics"):
         assert time.monotonic() < deadline
     process.process.send_signal(number)

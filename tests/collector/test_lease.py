@@ -39,7 +39,7 @@ class Compactor:
 
     def __init__(self, store: ObjectStore, clock: Clock, *, leased: bool = True) -> None:
         self._metrics = Metrics()
-        leases = Leases(store, SECONDS, self._metrics.compaction_left.inc, timer=lambda: clock.passed)
+        leases = Leases(store, SECONDS, self._metrics.compaction_skipped.inc, timer=lambda: clock.passed)
         self.compaction = Compaction(
             store,
             self._metrics,
@@ -57,7 +57,9 @@ class Compactor:
 
     @property
     def left(self) -> float:
-        return self._metrics.registry.get_sample_value("sidelight_compaction_left_days_total") or 0.0
+        return (
+            self._metrics.registry.get_sample_value("sidelight_compaction_skipped_leased_days_total") or 0.0
+        )
 
 
 def blocks(store: ObjectStore) -> set[str]:

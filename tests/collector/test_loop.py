@@ -284,7 +284,7 @@ async def test_a_loop_that_is_held_up_is_seen_in_a_metric(serving: Serve) -> Non
     async with serving(MemoryStore()) as collector:
 
         async def count() -> float:
-            return await collector.metric("sidelight_loop_late_seconds_count")
+            return await collector.metric("sidelight_event_loop_lag_seconds_count")
 
         async with asyncio.timeout(SECONDS):
             while not await count():

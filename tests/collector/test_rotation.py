@@ -106,7 +106,7 @@ def test_a_block_loses_its_tables_with_age_and_goes_in_the_end() -> None:
         assert block.bytes == sum(entry.size for entry in collector.store.list(block.ref.key_prefix))
     assert collector.look(7) == []
     assert [entry.key for entry in collector.store.list("v1/")] == []
-    assert collector.metrics.registry.get_sample_value("sidelight_retention_rotated_blocks_total") == 2
+    assert collector.metrics.registry.get_sample_value("sidelight_retention_downsampled_blocks_total") == 2
 
 
 def test_an_hour_still_answers_as_its_windows_did_and_a_day_as_its_hours() -> None:

@@ -123,7 +123,7 @@ def test_every_acknowledged_window_is_there_once_whichever_worker_is_killed(
     until(lambda: metric(port, "sidelight_workers") == 2, "a worker is missing")
     for text in asked(port, "/metrics"):
         lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-        assert float(lines["sidelight_worker_deaths_total"]) == kills
+        assert float(lines["sidelight_worker_restarts_total"]) == kills
         assert float(lines["sidelight_workers"]) == 2
         assert float(lines["sidelight_ingest_pending_bytes"]) == 0
         accepted = float(lines["sidelight_windows_accepted_total"])
@@ -156,7 +156,7 @@ def test_a_signal_stores_and_answers_what_waits_in_every_worker(
     for sender in senders:
         sender.start()
     size = sum(len(encode([window])) for window in windows)
-    until(lambda: metric(port, "sidelight_ingest_text_bytes_total") == size, "not all was received")
+    until(lambda: metric(port, "sidelight_ingest_decompressed_bytes_total") == size, "not all was received")
     workers = children(process)
     if how == "SIGTERM to one":
         process.process.terminate()
@@ -180,7 +180,7 @@ def test_workers_that_die_again_and_again_end_all_of_it(
     process = start(str(tmp_path / "store"), *options)
     port = process.port()
     children(process)[0].kill()
-    until(lambda: metric(port, "sidelight_worker_deaths_total") == 1, "the death was not counted")
+    until(lambda: metric(port, "sidelight_worker_restarts_total") == 1, "the death was not counted")
     until(lambda: len(children(process)) == 3, "no other took its place")
     assert post(port, encode([make_window()]))[0] == 200
     workers = children(process)
@@ -201,7 +201,9 @@ def test_workers_do_not_outlive_the_process_that_watches_over_them(
     sender = threading.Thread(target=lambda: answers.append(post(port, encode([window]))))
     sender.start()
     received = len(encode([window]))
-    until(lambda: metric(port, "sidelight_ingest_text_bytes_total") == received, "nothing was received")
+    until(
+        lambda: metric(port, "sidelight_ingest_decompressed_bytes_total") == received, "nothing was received"
+    )
     workers = children(process)
     mapped = [Path(one.path) for one in workers[0].memory_maps() if one.path.endswith(".db")]
     assert mapped

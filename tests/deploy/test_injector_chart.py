@@ -221,9 +221,9 @@ def test_prometheus_finds_its_port(rendered):
 
 
 WELL = {
-    'sidelight_injector_certificate_loads_total{namespace="p"}': "1x90",
-    'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "2500000x90",
-    'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "1x90",
+    'sidelight_injector_certificate_reloads_total{namespace="p"}': "1x90",
+    'sidelight_injector_certificate_expiration_timestamp_seconds{namespace="p"}': "2500000x90",
+    'sidelight_injector_skipped_pods_total{namespace="p",reason="host_pid"}': "1x90",
 }
 ALERTS = {
     "SidelightInjectorAway": ({'sidelight_sidecar_up{namespace="p"}': "1x30"}, 20),
@@ -232,11 +232,11 @@ ALERTS = {
         20,
     ),
     "SidelightInjectorCertificateEnds": (
-        {**WELL, 'sidelight_injector_certificate_ends_timestamp_seconds{namespace="p"}': "250000x90"},
+        {**WELL, 'sidelight_injector_certificate_expiration_timestamp_seconds{namespace="p"}': "250000x90"},
         80,
     ),
     "SidelightPodsWithoutSidecar": (
-        {**WELL, 'sidelight_injector_skipped_total{namespace="p",reason="host_pid"}': "0x5 1x30"},
+        {**WELL, 'sidelight_injector_skipped_pods_total{namespace="p",reason="host_pid"}': "0x5 1x30"},
         20,
     ),
 }
@@ -268,7 +268,7 @@ def test_its_alerts_point_to_a_section_that_is_there(rendered):
 def test_its_alerts_read_metrics_that_there_are(rendered, tmp_path):
     known = {
         sample.name for metric in Metrics().registry.collect() for sample in [*metric.samples, metric]
-    } | {f"sidelight_injector_{name}_total" for name in ("skipped", "certificate_loads")}
+    } | {f"sidelight_injector_{name}_total" for name in ("skipped_pods", "certificate_reloads")}
     expressions = [rule["expr"] for rule in rules_of(rendered)["groups"][0]["rules"]]
     assert check_expressions(tmp_path, expressions) == ""
     for expression in expressions:

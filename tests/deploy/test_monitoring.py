@@ -36,7 +36,7 @@ ALERTS = {
     "SidelightWindowsRefused": {
         f'sidelight_sidecar_refused_windows_total{{{SHOP},reason="too_old"}}': "_x50 1x10"
     },
-    "SidelightWorkloadSilent": {
+    "SidelightWorkloadStale": {
         f"sidelight_sidecar_last_shipped_timestamp_seconds{{{SHOP}}}": "0x60",
         f"sidelight_sidecar_processes{{{SHOP}}}": "2x60",
     },
@@ -44,26 +44,28 @@ ALERTS = {
         f'sidelight_sidecar_attach_failures_total{{{SHOP},reason="ptrace_denied"}}': "1+1x60"
     },
     "SidelightNothingArrives": {f"sidelight_last_ingest_timestamp_seconds{{{HERE}}}": "60x60"},
-    "SidelightCollectorAway": {f"sidelight_sidecar_sessions{{{SHOP}}}": "1x60"},
+    "SidelightCollectorDown": {f"sidelight_sidecar_sessions{{{SHOP}}}": "1x60"},
     "SidelightSpoolFills": {f"sidelight_sidecar_spool_bytes{{{SHOP}}}": "250000000x60"},
     "SidelightNotDelivering": {
         f"sidelight_sidecar_last_shipped_timestamp_seconds{{{SHOP}}}": "60x60",
         f"sidelight_sidecar_spool_windows{{{SHOP}}}": "0+1x60",
     },
-    "SidelightLoopLate": {
-        f'sidelight_loop_late_seconds_bucket{{{HERE},le="1"}}': "0x60",
-        f'sidelight_loop_late_seconds_bucket{{{HERE},le="5"}}': "0+10x60",
-        f'sidelight_loop_late_seconds_bucket{{{HERE},le="+Inf"}}': "0+10x60",
+    "SidelightEventLoopLag": {
+        f'sidelight_event_loop_lag_seconds_bucket{{{HERE},le="1"}}': "0x60",
+        f'sidelight_event_loop_lag_seconds_bucket{{{HERE},le="5"}}': "0+10x60",
+        f'sidelight_event_loop_lag_seconds_bucket{{{HERE},le="+Inf"}}': "0+10x60",
     },
-    "SidelightWindowsMissed": {f"sidelight_sidecar_missed_slots_total{{{SHOP}}}": "0+1x60"},
+    "SidelightWindowsMissed": {f"sidelight_sidecar_missed_windows_total{{{SHOP}}}": "0+1x60"},
     "SidelightSamplingReduced": {
-        f'sidelight_sidecar_reduced_processes{{{SHOP},reason="cpu"}}': "1x90",
-        f'sidelight_sidecar_reduced_processes{{{SHOP},reason="paused"}}': "1x90",
+        f'sidelight_sidecar_reduced_rate_processes{{{SHOP},reason="cpu"}}': "1x90",
+        f'sidelight_sidecar_reduced_rate_processes{{{SHOP},reason="paused"}}': "1x90",
     },
     "SidelightOverheadCpu": {f"sidelight_sidecar_sampler_cpu_ratio{{{SHOP}}}": "0.05x60"},
     "SidelightOverheadStops": {f"sidelight_sidecar_stopped_ratio{{{SHOP}}}": "0.05x60"},
     "SidelightThrottled": {f"sidelight_sidecar_throttled_seconds_total{{{SHOP}}}": "0+1x60"},
-    "SidelightTargetWasStopped": {f'sidelight_sidecar_guard_total{{{SHOP},outcome="resumed"}}': "_x50 1x10"},
+    "SidelightTargetWasStopped": {
+        f'sidelight_sidecar_targets_resumed_total{{{SHOP},outcome="resumed"}}': "_x50 1x10"
+    },
     "SidelightStoreFails": {f'sidelight_store_errors_total{{{HERE},operation="put"}}': "_x50 1x10"},
     "SidelightOverloaded": {f'sidelight_refusals_total{{{HERE},reason="overloaded"}}': "0+1x60"},
     "SidelightNothingCompacted": {
@@ -71,22 +73,24 @@ ALERTS = {
         f"sidelight_compaction_seconds_count{{{HERE}}}": "0x90",
     },
     "SidelightCompactionFails": {f"sidelight_compaction_errors_total{{{HERE}}}": "0+1x60"},
-    "SidelightDeploysNotTold": {
+    "SidelightDeployAlertsFail": {
         f'sidelight_deploy_alerts_total{{{HERE},receiver="webhook",outcome="given_up"}}': "0+1x60"
     },
     "SidelightRetentionFails": {f"sidelight_retention_errors_total{{{HERE}}}": "0+1x60"},
-    "SidelightRequestsUnknown": {
+    "SidelightRequestCountUnavailable": {
         f'sidelight_prometheus_errors_total{{{HERE},cause="timeout"}}': "0+1x90",
     },
-    "SidelightWorkerDied": {f"sidelight_worker_deaths_total{{{HERE}}}": "0+1x60"},
+    "SidelightWorkerRestarted": {f"sidelight_worker_restarts_total{{{HERE}}}": "0+1x60"},
     "SidelightPodsWithoutSidecar": {f"sidelight_pods_without_sidecar{{{HERE}}}": "3x60"},
     "SidelightSidecarsDead": {f"sidelight_pods_with_dead_sidecar{{{HERE}}}": "1x60"},
-    "SidelightSidecarsSilent": {f"sidelight_pods_with_silent_sidecar{{{HERE}}}": "1x60"},
-    "SidelightIdentityDegraded": {f'sidelight_identity_degraded{{{HERE},what="tokens"}}': "1x60"},
-    "SidelightPodsSkipped": {f'sidelight_injector_skipped_total{{{HERE},reason="bad_label"}}': "_x50 1x10"},
+    "SidelightSidecarsStale": {f"sidelight_pods_with_stale_sidecar{{{HERE}}}": "1x60"},
+    "SidelightIdentityDegraded": {f'sidelight_identity_degraded{{{HERE},resource="tokenreviews"}}': "1x60"},
+    "SidelightPodsSkipped": {
+        f'sidelight_injector_skipped_pods_total{{{HERE},reason="bad_label"}}': "_x50 1x10"
+    },
     "SidelightInjectorNotReady": {f'sidelight_injector_problems{{{HERE},error="cluster_denied"}}': "1x60"},
     "SidelightInjectorCertificateEnds": {
-        f"sidelight_injector_certificate_ends_timestamp_seconds{{{HERE}}}": "80000x90"
+        f"sidelight_injector_certificate_expiration_timestamp_seconds{{{HERE}}}": "80000x90"
     },
 }
 """For each alert, series by the minute that it is there for; the last minute is the one that is looked at."""
@@ -100,17 +104,17 @@ WELL = {
     f"sidelight_sidecar_sampler_cpu_ratio{{{SHOP}}}": "0.009x90",
     f"sidelight_sidecar_stopped_ratio{{{SHOP}}}": "0.009x90",
     f"sidelight_last_ingest_timestamp_seconds{{{HERE}}}": "0+60x90",
-    f'sidelight_build{{{HERE},version="1"}}': "1x90",
+    f'sidelight_build_info{{{HERE},version="1"}}': "1x90",
     f"sidelight_segments_written_total{{{HERE}}}": "0+60x90",
     f"sidelight_pods_without_sidecar{{{HERE}}}": "0x90",
-    f'sidelight_identity_degraded{{{HERE},what="tokens"}}': "0x90",
-    f'sidelight_identity_degraded{{{HERE},what="pods"}}': "0x90",
+    f'sidelight_identity_degraded{{{HERE},resource="tokenreviews"}}': "0x90",
+    f'sidelight_identity_degraded{{{HERE},resource="pods"}}': "0x90",
     f'sidelight_injector_problems{{{HERE},error="starting"}}': "0x90",
-    f"sidelight_injector_certificate_ends_timestamp_seconds{{{HERE}}}": "9000000x90",
+    f"sidelight_injector_certificate_expiration_timestamp_seconds{{{HERE}}}": "9000000x90",
     f"sidelight_compaction_seconds_count{{{HERE}}}": "0+1x90",
     f'sidelight_store_errors_total{{{HERE},operation="put"}}': "1x90",
-    f'sidelight_loop_late_seconds_bucket{{{HERE},le="0.1"}}': "0+100x90",
-    f'sidelight_loop_late_seconds_bucket{{{HERE},le="+Inf"}}': "0+100x90",
+    f'sidelight_event_loop_lag_seconds_bucket{{{HERE},le="0.1"}}': "0+100x90",
+    f'sidelight_event_loop_lag_seconds_bucket{{{HERE},le="+Inf"}}': "0+100x90",
 }
 """An installation with which nothing is wrong: what failed once failed long ago."""
 
@@ -212,8 +216,8 @@ def test_names_of_an_expression_that_is_not_understood_are_refused(expression):
         read_names(expression)
 
 
-def degraded(what: str) -> dict[str, str]:
-    return {f'sidelight_identity_degraded{{{HERE},what="{what}"}}': "1x60"}
+def degraded(resource: str) -> dict[str, str]:
+    return {f'sidelight_identity_degraded{{{HERE},resource="{resource}"}}': "1x60"}
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +228,7 @@ def firing(tmp_path_factory) -> dict[str, list[Alert]]:
         for name, series in {
             **ALERTS,
             "well": WELL,
-            "no reviews": degraded("tokens"),
+            "no reviews": degraded("tokenreviews"),
             "no pods": degraded("pods"),
         }.items()
     }

@@ -134,7 +134,7 @@ async def test_when_the_namespace_cannot_be_read_the_pod_is_allowed_and_told(ask
     assert answer["allowed"] is True
     assert [change["path"] for change in patch] == ["/metadata/annotations"]
     assert "cannot be reached" in answer["warnings"][0]
-    assert metrics.skipped.labels("namespace_unknown")._value.get() == 1
+    assert metrics.skipped_pods.labels("namespace_unknown")._value.get() == 1
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ async def test_what_is_no_question_is_refused(ask, metrics, body):
     status, answer = await ask(body)
     assert status == 400
     assert answer["error"] == "bad_request"
-    assert metrics.reviews.labels("unreadable")._value.get() == 1
+    assert metrics.admission_reviews.labels("unreadable")._value.get() == 1
 
 
 async def test_a_question_that_is_too_large_is_refused_and_counted(ask, metrics):
     assert (await ask(b"x" * ((1 << 20) + 1)))[0] == 413
-    assert metrics.reviews.labels("too_large")._value.get() == 1
+    assert metrics.admission_reviews.labels("too_large")._value.get() == 1
 
 
 async def test_a_namespaces_labels_are_read_once_in_a_while_and_only_so_many_are_kept(cluster):

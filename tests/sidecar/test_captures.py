@@ -95,7 +95,7 @@ def test_ordinary_windows_pause_for_a_capture_and_nothing_counts_twice(
     eventually("ordinary windows go on", lambda: collector.taken[-1].start_ns >= end)
     for earlier, later in pairwise(collector.taken):
         assert later.start_ns >= earlier.start_ns + earlier.duration_ns - CLOCKS_DIFFER_NS
-    assert sidecar.metric("paused_seconds_total") >= 1.4
+    assert sidecar.metric("preempted_seconds_total") >= 1.4
     assert any(window.quality.paused_ns > 10**9 for window in collector.taken)
 
 

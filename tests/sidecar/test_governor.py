@@ -204,8 +204,8 @@ async def test_metrics_say_what_it_takes_and_why_rates_are_reduced(house: House)
     house.window(ONE, sampled(cpu_ms=5, stopped_ms=400))
     house.window(ONE, sampled(ticks=200, cpu_ms=1, stopped_ms=80), rate_hz=20)
     await house.tick()
-    assert house.metric("reduced_processes", reason=STOPS) == 1
-    assert house.metric("reduced_processes", reason=CPU) == 0
+    assert house.metric("reduced_rate_processes", reason=STOPS) == 1
+    assert house.metric("reduced_rate_processes", reason=CPU) == 0
     assert house.metric("rate_hz", bound="lowest") == 20
     assert house.metric("rate_hz", bound="highest") == 100
     assert house.metric("stopped_ratio") == pytest.approx(0.008)
@@ -235,7 +235,7 @@ async def test_nobody_is_stopped_while_the_cpu_limit_is_near_and_everybody_again
         assert allowance is not None
         assert allowance.rate_hz > 0
     assert house.board.problems["cpu limit"].reason is Reason.THROTTLED
-    assert house.metric("reduced_processes", reason=CGROUP) >= 1
+    assert house.metric("reduced_rate_processes", reason=CGROUP) >= 1
     assert house.metric("throttled_seconds_total") == pytest.approx(0.09)
     await house.tick(seconds=9)
     assert house.governor.hurries(service)

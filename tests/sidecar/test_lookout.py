@@ -121,7 +121,7 @@ def test_on_a_schedule_a_trigger_takes_the_place_of_the_windows_that_were_due(
     eventually("the schedule goes on", lambda: [w for w in ordinary(collector) if w.start_ns > end])
     for earlier, later in pairwise(collector.taken):
         assert later.start_ns >= earlier.start_ns + earlier.duration_ns - 1_000_000
-    assert sidecar.metric("missed_slots_total") <= 1
+    assert sidecar.metric("missed_windows_total") <= 1
 
 
 def test_a_trigger_during_a_capture_waits_for_its_end(

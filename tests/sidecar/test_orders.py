@@ -175,7 +175,7 @@ def test_a_refusal_is_told_with_its_reason_and_what_to_do(
     orders.order("c_edge", seconds=0.5, rate=50)
     assert ends(orders, "c_edge")["state"] == "done"
     assert set(orders.reports) == {*refused, "c_edge"}
-    assert sidecar.metric("orders_total") >= 6
+    assert sidecar.metric("capture_jobs_total") >= 6
 
 
 @pytest.mark.parametrize("status", [404, pytest.param(405, marks=pytest.mark.long)])
@@ -300,7 +300,7 @@ def test_a_recording_keeps_within_what_the_collector_takes(
     newest = max(thread["at_us"][-1] for thread in recording["threads"]) * 1000 + recording["start_ns"]
     end = max(window.start_ns + window.duration_ns for window in captured(orders, "c_small"))
     assert end - newest < 500_000_000
-    assert sidecar.metric("recording_dropped_samples_total") == recording["dropped"]
+    assert sidecar.metric("timeline_recording_dropped_samples_total") == recording["dropped"]
 
 
 def test_a_capture_is_ended_and_told_of_when_the_sidecar_is(
@@ -346,7 +346,7 @@ def test_a_process_that_may_not_be_read_is_told_with_what_to_grant(
 
 def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(watched: Watched) -> None:
     target, orders, sidecar = watched.target, watched.orders, watched.sidecar
-    standing, ordered = orders.polls[-1], sidecar.metric("orders_total")
+    standing, ordered = orders.polls[-1], sidecar.metric("capture_jobs_total")
     assert (standing["v"], standing["sampler"], standing["paused"]) == (1, "native", False)
     assert standing["labels"]["service"] == "shop"
     assert standing["processes"] == [
@@ -368,7 +368,7 @@ def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
     assert samples == sorted(samples)
     assert len({*samples}) >= 3
     assert {poll["agent"] for poll in orders.polls} == {standing["agent"]}
-    assert sidecar.metric("orders_total") == ordered + 1
+    assert sidecar.metric("capture_jobs_total") == ordered + 1
 
 
 def test_a_stop_order_ends_a_capture_and_what_was_sampled_is_kept(watched: Watched) -> None:
@@ -441,7 +441,7 @@ def test_the_command_has_no_order_of_time_and_says_so(watched: Watched) -> None:
 
 def test_a_recording_is_sent_again_until_it_is_taken_and_its_loss_fails_nothing(watched: Watched) -> None:
     orders, sidecar = watched.orders, watched.sidecar
-    before = sidecar.metric("recordings_total")
+    before = sidecar.metric("timeline_recordings_total")
     orders.puts = [Reply(503), Reply(429), Reply(401)]
     orders.order("c_again", seconds=0.6, timeline=True)
     last = ends(orders, "c_again")
@@ -453,5 +453,5 @@ def test_a_recording_is_sent_again_until_it_is_taken_and_its_loss_fails_nothing(
     assert (last["state"], last["recordings"]) == ("done", 0)
     assert last["problem"].endswith("is lost: the collector answered 413: a recording is too large")
     assert len(orders.tries) == 5
-    assert sidecar.metric("recordings_total") == before + 2
-    assert sidecar.metric("recording_bytes") == 0
+    assert sidecar.metric("timeline_recordings_total") == before + 2
+    assert sidecar.metric("timeline_recording_bytes") == 0

@@ -264,7 +264,7 @@ async def test_a_window_whose_file_was_removed_holds_up_no_other(
     (tmp_path / "spool" / f"{removed.id}.zst").unlink()
     await shipping.emptied()
     assert collector.taken == [kept]
-    assert shipping.count("spool_dropped_windows_total", reason="gone") == 1
+    assert shipping.count("spool_dropped_windows_total", reason="missing") == 1
 
 
 async def test_a_spool_that_cannot_be_changed_is_reported_until_it_can(

@@ -294,7 +294,7 @@ def test_a_folder_that_was_removed_is_made_again_and_what_waited_in_it_is_counte
     later = window(2)
     assert opened.spool.put(later)
     assert opened.windows() == [later]
-    assert opened.count("spool_dropped_windows_total", reason="gone") == 2
+    assert opened.count("spool_dropped_windows_total", reason="missing") == 2
     assert opened.count("spool_dropped_samples_total") == 6
     with pytest.raises(SpoolUnwritable, match="another sidecar"):
         Spool(opened.folder, ROOM, Metrics(), next_to)

@@ -119,7 +119,7 @@ def test_a_sidecar_that_starts_paused_attaches_to_nothing(
     sidecar = start_sidecar("--pid", str(target.pid), "--pause-file", str(file))
     eventually("it watches", lambda: sidecar.metric("processes") == 1)
     assert ready(sidecar)["paused"] == ["file"]
-    eventually("it is counted", lambda: sidecar.metric("reduced_processes") == 1)
+    eventually("it is counted", lambda: sidecar.metric("reduced_rate_processes") == 1)
     assert sidecar.metric("sessions") == 0
     assert collector.requests == []
     file.unlink()

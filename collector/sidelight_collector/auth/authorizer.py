@@ -298,7 +298,7 @@ def middlewares(metrics: Metrics, guard: Guard, prefix: str) -> Sequence[Middlew
         finally:
             seconds = time.perf_counter() - start
             method = request.method if request.method in _METHODS else "other"
-            metrics.request_seconds.labels(_route(request), method, str(status)).observe(seconds)
+            metrics.http_request_seconds.labels(_route(request), method, str(status)).observe(seconds)
 
     @web.middleware
     async def explained(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -106,8 +106,8 @@ class Reviews:
         self._away: ClusterError | None = None
         self._away_until = 0.0
         self._denied: dict[str, float] = {}
-        for what in ("tokens", "pods"):
-            metrics.identity_degraded.labels(what).set(0)
+        for resource in ("tokenreviews", "pods"):
+            metrics.identity_degraded.labels(resource).set(0)
 
     async def writer(self, token: str) -> Writer:
         """The pod that a token is bound to.
@@ -118,7 +118,7 @@ class Reviews:
         known, refused = self._known.get(key), self._refused.get(key)
         if known and now < known.fresh:
             self._known.move_to_end(key)
-            self._count("known")
+            self._count("cached")
             return known.writer
         if refused and now < refused.until:
             raise self._refusal(refused)
@@ -130,13 +130,13 @@ class Reviews:
             flight = self._flights.get(key) or self._begin(key, token, expires, known)
             async with asyncio.timeout(ANSWER_SECONDS):
                 writer = await asyncio.shield(flight)
-                self._count("reviewed")
+                self._count("accepted")
                 return writer
         except (ClusterError, TimeoutError, Busy) as error:
             if usable:
-                self._count("grace")
+                self._count("stale")
                 return usable.writer
-            self._count("busy" if isinstance(error, Busy) else "away")
+            self._count("throttled" if isinstance(error, Busy) else "unavailable")
             if isinstance(error, TimeoutError):
                 raise _slow() from None
             raise
@@ -238,14 +238,14 @@ class Reviews:
         if self._away:
             _log.info("kubernetes answers again", server=self._cluster.url)
         self._away = None
-        self._metrics.identity_degraded.labels("tokens").set(0)
+        self._metrics.identity_degraded.labels("tokenreviews").set(0)
 
     def _note(self, error: ClusterError) -> None:
         """Tokens cannot be reviewed now."""
         if self._away is None:
             _log.warning("tokens cannot be reviewed", error=error.message, hint=error.hint)
         self._away, self._away_until = error, self._clock() + AWAY_SECONDS
-        self._metrics.identity_degraded.labels("tokens").set(1)
+        self._metrics.identity_degraded.labels("tokenreviews").set(1)
 
     def _may_not(self, namespace: str, error: Denied) -> None:
         if namespace not in self._denied:
@@ -263,11 +263,11 @@ class Reviews:
         return sum(until > since for until in list(self._denied.values()))
 
     def _refusal(self, refused: _Refused) -> SidelightError:
-        self._count("refused")
+        self._count("rejected")
         return SidelightError(refused.message, reason=refused.reason, hint=refused.hint)
 
     def _count(self, outcome: str) -> None:
-        self._metrics.identity_tokens.labels(outcome).inc()
+        self._metrics.token_reviews.labels(outcome).inc()
 
 
 class Busy(SidelightError):

@@ -40,7 +40,7 @@ class Polls:
                 hint="Ask again later; start more collectors or raise --capture-max-polls.",
             )
         poll = self._waiting[agent] = _Poll(asyncio.Event(), gone)
-        self._metrics.capture_polls.set(len(self._waiting))
+        self._metrics.pending_polls.set(len(self._waiting))
         try:
             async with asyncio.timeout(seconds):
                 await poll.event.wait()
@@ -49,7 +49,7 @@ class Polls:
         finally:
             if self._waiting.get(agent) is poll:
                 del self._waiting[agent]
-            self._metrics.capture_polls.set(len(self._waiting))
+            self._metrics.pending_polls.set(len(self._waiting))
 
     def wake(self, agents: Iterable[str]) -> None:
         """Let the polls of these sidecars look for an answer."""

@@ -198,7 +198,7 @@ class Attacher:
                     "sidecar attached", capture=task.capture.id, pod=place.pod, namespace=place.namespace
                 )
                 found = await self._watched(task, name)
-            self._metrics.attached.labels(found.outcome if found else "attached").inc()
+            self._metrics.ephemeral_attaches.labels(found.outcome if found else "attached").inc()
             if found is not None:
                 _log.warning("sidecar not attached", capture=task.capture.id, problem=found.problem)
                 await self._desk.fail(task.capture.id, task.name, found.problem, found.hint)

@@ -220,7 +220,7 @@ class Desk:
                 await self._tell()
             except SidelightError as error:
                 self._failed(error)
-            self._metrics.capture_agents.set(len(self._agents.own(self._clock())))
+            self._metrics.connected_sidecars.set(len(self._agents.own(self._clock())))
             await self._pause()
 
     def close(self) -> None:

@@ -270,7 +270,7 @@ class Captures:
         async with self._one_recording:
             writer = writer_of(request)
             name, kept = await asyncio.to_thread(self._keep, capture_id, name, body, encoding, writer)
-        self._metrics.recording_bytes.inc(kept)
+        self._metrics.timeline_recording_bytes.inc(kept)
         return web.json_response({"name": name, "bytes": kept}, status=201)
 
     async def speedscope(self, request: web.Request) -> web.Response:

@@ -126,7 +126,7 @@ class Learning:
         for one in appeared:
             deploy = self._made(one, _rollout_of(one, rollouts))
             if deploy is None:
-                self._metrics.deploys_passed_over.inc()
+                self._metrics.deploys_skipped.inc()
                 labels = {"namespace": one.namespace, "service": one.service, "version": one.version}
                 _log.info("a version comes and goes too often to be compared", **labels)
             else:
@@ -143,7 +143,7 @@ class Learning:
         for number in range(1, self._rules.arrivals + 1):
             deploy = new(labels, one.first_seen, one.previous, one.previous_seen, rolled, self._rules, number)
             if self._shelf.create(deploy):
-                self._metrics.deploys_found.inc()
+                self._metrics.deploys_detected.inc()
                 _log.info("deploy found", id=deploy.id, previous=deploy.previous, **deploy.labels)
                 return deploy
             with suppress(NoDeploy, ObjectDamaged):

@@ -149,11 +149,11 @@ class Watch:
             if self._alerts is not None:
                 self._take(self._alerts.tell(list(self._active.values()), self._ended))
         except Busy:
-            self._metrics.deploy_looks_postponed.inc()
+            self._metrics.deploy_analyses_postponed.inc()
         except SidelightError as error:
             self._metrics.deploy_errors.inc()
             _log.warning("deploys not looked after", error=error.message, hint=error.hint)
-        self._metrics.deploys_watched.set(len(self._active))
+        self._metrics.deploys_active.set(len(self._active))
 
     def leave(self) -> None:
         """Let another process do it."""
@@ -162,7 +162,7 @@ class Watch:
             _close(turn)
         self._learning.forget()
         self._active, self._etags, self._missed = {}, {}, {}
-        self._metrics.deploys_watched.set(0)
+        self._metrics.deploys_active.set(0)
 
     def _begin(self, stopped: Stopped) -> bool:
         turn = iter(self._taken([LEASE], stopped))
@@ -224,13 +224,13 @@ class Watch:
             if stopped() or self._ended():
                 return
             if not self._pace.ready(self._timer()):
-                self._metrics.deploy_looks_postponed.inc()
+                self._metrics.deploy_analyses_postponed.inc()
                 return
             self._pace.looked()
             try:
                 self._compare(self._active[name], self._judge)
             except Busy:
-                self._metrics.deploy_looks_postponed.inc()
+                self._metrics.deploy_analyses_postponed.inc()
                 return
 
     def _compare(self, deploy: Deploy, judge: Judge) -> None:
@@ -270,7 +270,7 @@ class Watch:
             found.conditions,
             found.problem,
         )
-        self._metrics.deploy_looks.labels(look.state).inc()
+        self._metrics.deploy_analyses.labels(look.state).inc()
 
         def changed(one: Deploy) -> Deploy | None:
             # Another process may have made this look, or ended the deploy.

@@ -82,7 +82,7 @@ class Ingest:
             del arrival
             del body
             share.set(admitted.held_bytes)
-            self._metrics.text_bytes.inc(admitted.text_bytes)
+            self._metrics.decompressed_bytes.inc(admitted.text_bytes)
             self._metrics.samples_truncated.inc(admitted.truncated)
             receipt = await self._flusher.submit(admitted.windows, admitted.text_bytes)
         return web.json_response({"accepted": receipt.accepted, "duplicates": receipt.duplicates})

@@ -179,7 +179,7 @@ class Flusher:
     def _stored(self, batch: Batch[_Done], seconds: float) -> None:
         now_ns = self._wall_ns()
         self._metrics.segments_written.inc()
-        self._metrics.flush_seconds.observe(seconds)
+        self._metrics.segment_write_seconds.observe(seconds)
         self._metrics.windows_accepted.inc(len(batch.windows))
         self._metrics.last_ingest.set(now_ns / 1e9)
         for row in batch.windows:

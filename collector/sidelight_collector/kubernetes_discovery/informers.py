@@ -124,7 +124,7 @@ class Session:
 def _cause(error: ClusterError) -> str:
     if isinstance(error, Denied):
         return "denied"
-    return "expired" if isinstance(error, Expired) else "away"
+    return "expired" if isinstance(error, Expired) else "unavailable"
 
 
 def _missing(feed: Feed, error: ClusterError) -> Missing:

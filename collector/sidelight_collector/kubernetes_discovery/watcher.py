@@ -196,7 +196,7 @@ class Discovery:
         gauges = {
             Standing.NO_SIDECAR: self._metrics.pods_without_sidecar,
             Standing.DEAD: self._metrics.pods_with_dead_sidecar,
-            Standing.SILENT: self._metrics.pods_with_silent_sidecar,
+            Standing.SILENT: self._metrics.pods_with_stale_sidecar,
         }
         # Numbers that several processes publish together cannot be taken back: they become zero.
         for namespace in self._namespaces | set(counts):

@@ -77,7 +77,7 @@ class _Audience:
             announce(self._settings, port_of(self._seats[0].sockets))
 
     def died(self) -> None:
-        self._metrics.worker_deaths.inc()
+        self._metrics.worker_restarts.inc()
 
     def ending(self) -> None:
         for seat in self._seats:

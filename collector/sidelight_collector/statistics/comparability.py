@@ -281,7 +281,7 @@ def _rate(a: Taken, b: Taken) -> Check:
 
 def _load(a: Taken, b: Taken, terms: Terms) -> Check:
     if terms.trouble:
-        hint = "See --prometheus-url and --prometheus-requests-query of the collector, or give the numbers yourself."
+        hint = "See the collector's --prometheus-url and --prometheus-requests-query, or give both numbers."
         text = f"not known, as there are no request counts: {terms.trouble}"
         return _unknown("load", text, hint, Severity.WARN)
     if terms.per_request and a.requests is not None and b.requests is not None:

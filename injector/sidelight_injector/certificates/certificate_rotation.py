@@ -177,7 +177,7 @@ class Made:
             if _version(self._cluster.get(self._webhook)) == _version(config):
                 raise
             return  # somebody else changed it meanwhile; the next look sees to what is left
-        self._metrics.trust_writes.inc()
+        self._metrics.ca_bundle_updates.inc()
         _log.info("the webhook was told whom to trust", webhook=self._name, entries=len(stale))
 
     def _distrusted(self, error: SidelightError) -> None:
@@ -192,10 +192,10 @@ class Made:
     def _note(self, before: Keyring | None, after: Keyring) -> None:
         new = {
             "leaf": before is None or before.leaf != after.leaf,
-            "authority": before is None or (after.next is not None and after.next != before.next),
+            "ca": before is None or (after.next is not None and after.next != before.next),
         }
         for kind in (kind for kind, made in new.items() if made):
-            self._metrics.certificates_made.labels(kind).inc()
+            self._metrics.certificates_issued.labels(kind).inc()
             _log.info("a certificate was made", kind=kind, leaf_ends=after.leaf.ends.isoformat())
 
 

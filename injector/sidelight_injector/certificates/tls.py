@@ -63,8 +63,8 @@ class Tls:
                 hint="Mount a volume there that can be written.",
             ) from error
         self._using = (certificate, key)
-        self._metrics.certificate_ends.set(ends.timestamp())
-        self._metrics.certificate_loads.inc()
+        self._metrics.certificate_expiration.set(ends.timestamp())
+        self._metrics.certificate_reloads.inc()
         return True
 
     def _check(self, certificate: str, key: str) -> None:

@@ -39,10 +39,10 @@ class Polled(StrEnum):
     """How a question ended; also a metric label."""
 
     ANSWERED = "answered"
-    NEWS = "news"
-    OLDER = "older"
+    NEWS = "changed"
+    OLDER = "unsupported"
     UNAUTHORIZED = "unauthorized"
-    BUSY = "busy"
+    BUSY = "overloaded"
     UNEXPECTED = "unexpected"
     UNREACHABLE = "unreachable"
 
@@ -107,7 +107,7 @@ class Orders:
             while not (self._draining and all(one.reported for one in self._ordered.values())):
                 self._wake.clear()
                 told = await self._ask()
-                self._means.metrics.polls.labels(told.outcome.value).inc()
+                self._means.metrics.capture_polls.labels(told.outcome.value).inc()
                 self._say(told)
                 attempt = attempt + 1 if told.answer is None and told.outcome is not Polled.NEWS else 0
                 if told.answer is not None:
@@ -149,7 +149,7 @@ class Orders:
 
     def _obey(self, answer: AgentPollResponse, group: asyncio.TaskGroup) -> None:
         for problem in answer.problems:
-            self._means.metrics.orders.labels("unreadable").inc()
+            self._means.metrics.capture_jobs.labels("unreadable").inc()
             _log.warning("a capture job of the collector cannot be read", problem=problem)
         for job in answer.capture_jobs:
             capture = job.capture

@@ -108,7 +108,7 @@ class Ordered:
         finally:
             for part in self._parts:
                 if part.recording is not None:
-                    self._means.metrics.recording_dropped.inc(part.recording.dropped)
+                    self._means.metrics.timeline_recording_dropped.inc(part.recording.dropped)
                     part.recording.close()
 
     def report(self) -> CaptureReport:
@@ -201,8 +201,8 @@ class Ordered:
             problem: str | None = "it is larger than it may be (--timeline-recording-max-bytes)"
         else:
             problem = await self._put(part.pid, written)
-            means.metrics.recording_dropped.inc(written.dropped - recording.dropped)
-        means.metrics.recordings.labels("failed" if problem else "sent").inc()
+            means.metrics.timeline_recording_dropped.inc(written.dropped - recording.dropped)
+        means.metrics.timeline_recordings.labels("failed" if problem else "sent").inc()
         if problem:
             self._problems.append(f"the recording of process {part.pid} is lost: {problem}")
             _log.warning("a recording is lost", capture=self.id, pid=part.pid, problem=problem)
@@ -241,7 +241,7 @@ class Ordered:
 
     def _end(self, state: CaptureState) -> None:
         outcome = "refused" if self._capture is None else state.value
-        self._means.metrics.orders.labels(outcome).inc()
+        self._means.metrics.capture_jobs.labels(outcome).inc()
         log = _log.warning if state is CaptureState.FAILED else _log.info
         log("an ordered capture ends", capture=self.id, state=state, problems=self._problems)
         self._state(state)

@@ -291,7 +291,7 @@ class Governor:
         metrics.longest_stop_seconds.set(max((stop for _, stop in self._longest), default=0.0))
         reasons = [why for allowance in allowances for why in allowance.reasons]
         for why in WHY[:-1]:
-            metrics.reduced.labels(why).set(reasons.count(why))
+            metrics.reduced_rate.labels(why).set(reasons.count(why))
 
 
 _NEAR_LIMIT = Problem(

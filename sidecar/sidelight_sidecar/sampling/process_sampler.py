@@ -269,12 +269,12 @@ class Watch:
         if self._request is not None:
             (_, part), self._request, self.capturing = self._request, None, False
             part.finish(_SWITCHED_OFF)
-        self._means.metrics.reduced.labels(PAUSED).inc()
+        self._means.metrics.reduced_rate.labels(PAUSED).inc()
         try:
             while self._means.switches.paused and not self._stopping and self._request is None:
                 await self._stint.nap(_PROGRESS_SECONDS)
         finally:
-            self._means.metrics.reduced.labels(PAUSED).dec()
+            self._means.metrics.reduced_rate.labels(PAUSED).dec()
             self._not_sampled(began, (PAUSED,))
 
     async def _capture(self, order: Order, part: Part) -> None:
@@ -301,7 +301,7 @@ class Watch:
             part.finish("an unexpected error: see the sidecar's log")
             if self._means.plan.continuous:
                 self._not_sampled(began, ())
-                self._means.metrics.paused_seconds.inc(self._means.clock() - began)
+                self._means.metrics.preempted_seconds.inc(self._means.clock() - began)
 
     async def _sample_for(self, order: Order, part: Part) -> None:
         clock, end = self._means.clock, None
@@ -367,7 +367,7 @@ class Watch:
         self._paused += elapsed
         self._why |= set(reasons)
         for why in reasons:
-            self._means.metrics.left_out_seconds.labels(why).inc(elapsed)
+            self._means.metrics.unsampled_seconds.labels(why).inc(elapsed)
 
     def _join(self, pool: str, rate_hz: int, sampler: Sampler) -> None:
         governor, allowance = self._means.governor, self._means.governor.allowance(self.key)
@@ -409,7 +409,7 @@ class Watch:
     def _passed(self, slot: int) -> None:
         if self._means.plan.interval is not None:
             first = 0 if self._last_slot is None else self._last_slot + 1
-            self._means.metrics.missed_slots.inc(max(0, slot - first))
+            self._means.metrics.missed_windows.inc(max(0, slot - first))
             self._last_slot = slot
 
     def _report(self, error: SamplingError) -> None:

@@ -104,7 +104,7 @@ class Fleet:
             began = time.thread_time()
             procs = self._procfs.processes()
             took = time.thread_time() - began
-            self._metrics.scan_seconds.set(took)
+            self._metrics.scan_cpu_seconds.set(took)
             # A machine with thousands of processes is looked at less often, not with a whole core.
             self._pause = max(self._scan_seconds, took / _SHARE_OF_ONE_CORE)
             counting = self._done_seconds is not None and not self._watches

@@ -102,7 +102,7 @@ class Hold:
         if release is Release.NOTHING:
             return
         pid = self._proc.pid
-        self._metrics.released.labels(release.value).inc()
+        self._metrics.targets_resumed.labels(release.value).inc()
         if release is Release.RESUMED:
             _log.warning("a target was left stopped by sampling and is resumed", pid=pid)
             return

@@ -266,7 +266,7 @@ class Spool:
         """Count a window whose file somebody removed."""
         known = self._facts.get(entry.id)
         self._forget(entry)
-        self._lost("gone", known.samples if known else 0)
+        self._lost("missing", known.samples if known else 0)
 
     def _facts_of(self, entry: Entry) -> Facts | None:
         if entry.id not in self._facts:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sidelight_sidecar.discovery.processes import Key
 
-AGE, ROOM, ENDED = "age", "room", "ended"
+AGE, ROOM, ENDED = "expired", "full", "ended"
 WHY = (AGE, ROOM, ENDED)
 
 

@@ -34,9 +34,9 @@ OVERHEAD_BYTES: Final = 1024
 class Origin(StrEnum):
     """Where an answer comes from: it was made, an equal question was having it made, or it was kept."""
 
-    MADE = "made"
-    SHARED = "shared"
-    KEPT = "kept"
+    MADE = "miss"
+    SHARED = "coalesced"
+    KEPT = "hit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Cause(StrEnum):
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     REFUSED = "refused"
-    WRONG = "wrong"
+    WRONG = "invalid"
     EMPTY = "empty"
     AMBIGUOUS = "ambiguous"
 

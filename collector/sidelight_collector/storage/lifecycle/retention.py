@@ -320,7 +320,7 @@ class Retention:
         except StoreError as error:
             self._failed(error)
             return
-        self._metrics.retention_rotated.inc()
+        self._metrics.retention_downsampled.inc()
         to = {level.name.lower(): list(services) for level, services in change.to.items()}
         _log.info("block rotated", key=change.block.ref.key_prefix, to=to, why=change.why, bytes=change.bytes)
 

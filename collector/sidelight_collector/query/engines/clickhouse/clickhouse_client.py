@@ -39,7 +39,7 @@ class Cause(StrEnum):
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     REFUSED = "refused"
-    WRONG = "wrong"
+    WRONG = "invalid"
 
 
 class EngineFailed(Exception):

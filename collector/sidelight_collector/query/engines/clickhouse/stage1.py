@@ -63,7 +63,7 @@ class Elsewhere:
             table = self._asked(reading, scans)
             _check(table, windows)
         except EngineFailed as failed:
-            self.metrics.engine_errors.labels(failed.cause).inc()
+            self.metrics.clickhouse_errors.labels(failed.cause).inc()
             log.warning(
                 "clickhouse did not add up",
                 where=str(self.clickhouse.at),
@@ -74,7 +74,7 @@ class Elsewhere:
                 raise EngineUnavailable(failed.cause, str(failed)) from failed
             reading.engine = FALLBACK
             return added_up(reading, scans)
-        self.metrics.engine_seconds.observe(time.perf_counter() - start)
+        self.metrics.clickhouse_seconds.observe(time.perf_counter() - start)
         reading.engine = USED
         return table
 
