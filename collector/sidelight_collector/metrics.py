@@ -29,8 +29,8 @@ def keep_numbers_in(directory: Path, process: str) -> None:
 class Metrics:
     """Every number the collector publishes. Labels come from closed sets: reasons, operations, routes.
 
-    `namespace` alone does not: it has the namespaces of the cluster that the collector watches, 200 at most, and
-    (other) for the rest.
+    `namespace` alone does not: it has the namespaces of the cluster that the collector watches, 200 at
+    most, and (other) for the rest.
 
     `shared` is the directory that `keep_numbers_in` was told; what is published is then the numbers of all
     processes that were told the same.

@@ -122,7 +122,7 @@ def checks(a: Taken, b: Taken, terms: Terms) -> list[Check]:
             "reader",
             (a.readers, b.readers),
             "doubt a difference that begins with the reader.",
-            "Set --reader alike on both sides.",
+            "Set the sidecars' --mode alike on both sides: it chooses the reader.",
         ),
         _normalisation(a, b, terms),
         _python(a, b),
@@ -233,7 +233,7 @@ def _truncation(a: Taken, b: Taken) -> Check:
 
 
 def _coverage(a: Taken, b: Taken, terms: Terms) -> Check:
-    name, hint = "coverage", "See the sidecar's log and its sidelight_failed_ticks_total for what went wrong."
+    name, hint = "coverage", "See the sidecar's log, and its sidelight_sidecar_sampling_errors_total by kind."
     if a.coverage is None or b.coverage is None:
         return _unknown(name, "not told by the windows")
     text = f"ticks gave stacks in {_share(a.coverage)} of A's time and {_share(b.coverage)} of B's"

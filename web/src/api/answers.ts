@@ -1,4 +1,4 @@
-/** The collector's answers, as /api/v1/openapi describes them. Times are RFC 3339 or epoch seconds as noted. */
+/** The collector's answers, as /api/v1/openapi.json describes them. Times are RFC 3339 or epoch seconds as noted. */
 
 import type { Verdict } from "./verdict.ts";
 
