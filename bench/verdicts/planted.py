@@ -36,7 +36,7 @@ HEAD: Final = (
 BEGIN: Final = "<!-- begin: bench.verdicts.planted -->"
 END: Final = "<!-- end: bench.verdicts.planted -->"
 CONDITION: Final = "cpu>+3%"
-ENDS: Final = {0: "0 (fine)", 1: "1 (regressed)", 2: "2 (not enough data)", 3: "3 (not comparable)"}
+ENDS: Final = {0: "0 (pass)", 1: "1 (regressed)", 2: "2 (inconclusive)", 3: "3 (not comparable)"}
 
 
 def main() -> None:
@@ -74,7 +74,8 @@ def measured(version: str, seconds: float, pods: int) -> Sequence[str]:
             run = ran(served, running, lambda start: time.sleep(seconds))
             told = document(compare(served, version, run.start, f"{run.until}", "--fail-on", CONDITION))
     rate = told["verdict"]["rate"]
-    waited = 1 - run.clocks["base"] / pods / (run.until - run.start) / told["verdict"]["sampled"]["a"]
+    sampled = told["verdict"]["sampling_only"]["baseline"]
+    waited = 1 - run.clocks["base"] / pods / (run.until - run.start) / sampled
     return (
         PLANTED[version],
         f"{100 * run.truth(version):+.1f} %",
@@ -92,11 +93,11 @@ def found(told: Mapping[str, Any]) -> list[str]:
     said = [
         f"`{one['function']}` {one['self']['direction']}"
         for one in own
-        if one["self"]["direction"] in ("more", "less", "new", "gone")
+        if one["self"]["direction"] in ("increased", "decreased", "new", "removed")
     ]
     said += [f"`{one['function']}` was `{one['renamed_from']}`" for one in own if one["renamed_from"]]
     depth = told["verdict"]["depth"]["p50"]
-    if depth["direction"] in ("more", "less"):
+    if depth["direction"] in ("increased", "decreased"):
         said.append(f"median depth {depth['delta']:+.0f} ({depth['low']:+.0f} to {depth['high']:+.0f})")
     return said or ["nothing"]
 

@@ -50,7 +50,7 @@ def found(world: World, trials: int, seed: int = 1) -> Found:
     for trial in range(trials):
         _, one = compared(*draw(world, luck), **world.how)
         held = one.relative_low[0] <= world.change <= one.relative_high[0]
-        seen[trial] = one.p[0] <= 0.05, held, one.detectable[0], one.relative[0]
+        seen[trial] = one.p[0] <= 0.05, held, one.min_detectable_effect[0], one.relative[0]
     changed, held, _, _ = seen.mean(0)
     return Found(
         float(changed), float(held), float(np.median(seen[:, 2])), float((1.96 + 0.84) * seen[:, 3].std())

@@ -112,7 +112,7 @@ def _found(only: Grid, pods: int, trials: int) -> list[str]:
     seen = np.empty((trials, 2))
     for trial in range(trials):
         _, found = compared(*_sides(only, pods, luck), same_time=True)
-        seen[trial] = found.p[0] <= 0.05, found.detectable[0]
+        seen[trial] = found.p[0] <= 0.05, found.min_detectable_effect[0]
     return [share(float(seen[:, 0].mean())), share(float(np.median(seen[:, 1])))]
 
 
@@ -133,7 +133,7 @@ def _planted(whole: Grid, pods: int, trials: int) -> list[list[str]]:
     def sides() -> tuple[Windows, Windows]:
         return _sides(only, pods, luck, length)
 
-    aims = [compared(*sides(), same_time=True)[1].detectable[0] for _ in range(trials)]
+    aims = [compared(*sides(), same_time=True)[1].min_detectable_effect[0] for _ in range(trials)]
     aim = float(np.median(aims))
     rows = []
     for part in (0.5, 1.0, 1.5):

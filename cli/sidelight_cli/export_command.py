@@ -17,11 +17,16 @@ from sidelight_model.selectors import side_matchers
 
 DESCRIPTION: Final = (
     "Write the profile of the windows that a selector matches to standard output, added up by the collector "
-    "over a range of time. With --baseline and --comparison, each version:VERSION or matchers, folded text, "
+    "over a range of time. With --baseline and --comparison, each version:VERSION or matchers, folded "
+    "text, "
     "CSV and HTML have two sides."
 )
 FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
 TWO_SIDED: Final = ("folded", "csv", "html")
+SIDES: Final = (
+    *("baseline", "baseline_from", "baseline_until"),
+    *("comparison", "comparison_from", "comparison_until"),
+)
 SWITCHES: Final = ("lines", "states", "about")
 
 
@@ -38,7 +43,7 @@ class ExportSettings:
     from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
     until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
     baseline: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
-    comparison: str = setting("", "the second of them, written like --baseline", metavar="SIDE")
+    comparison: str = setting("", "the second side, written like --baseline", metavar="SIDE")
     baseline_from: str = setting("", "first moment of the baseline alone", metavar="TIME")
     baseline_until: str = setting("", "end of the baseline alone", metavar="TIME")
     comparison_from: str = setting("", "first moment of the comparison alone", metavar="TIME")
@@ -57,10 +62,7 @@ class ExportSettings:
     @property
     def two(self) -> bool:
         """Whether there are two sides."""
-        sides = (self.baseline, self.comparison)
-        return any(
-            (*sides, self.baseline_from, self.baseline_until, self.comparison_from, self.comparison_until)
-        )
+        return any(getattr(self, name) for name in SIDES)
 
     def __post_init__(self) -> None:
         if self.two and self.format not in TWO_SIDED:
@@ -120,10 +122,7 @@ def parameters(settings: ExportSettings) -> Mapping[str, str]:
     }
     words = {name: text for name, text in given.items() if text}
     if settings.two:
-        words |= {
-            "baseline": side_matchers(settings.baseline),
-            "comparison": side_matchers(settings.comparison),
-        }
+        words |= {name: side_matchers(getattr(settings, name)) for name in ("baseline", "comparison")}
     for name in SWITCHES:
         if (on := getattr(settings, name)) is not None:
             words[name] = "1" if on else "0"

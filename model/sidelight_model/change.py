@@ -20,20 +20,21 @@ from sidelight_model.counts import ProfileType
 
 
 class Direction(StrEnum):
-    """How B differs from A. Of a side that was not watched nothing follows: `unknown`.
+    """How the comparison differs from the baseline. A side without windows gives `no_data`.
 
-    `unclear` is said where too little was seen to tell, `incomparable` where sides were taken so differently
-    that a difference would say nothing: `sidelight_collector.statistics` tells both, this module neither.
+    `inconclusive` means that there is not enough data, `not_comparable` that the sides were sampled so
+    differently that a difference would mean nothing. `sidelight_collector.statistics` reports these two; this
+    module does not.
     """
 
-    SAME = "same"
-    MORE = "more"
-    LESS = "less"
+    SAME = "unchanged"
+    MORE = "increased"
+    LESS = "decreased"
     NEW = "new"
-    GONE = "gone"
-    UNCLEAR = "unclear"
-    UNKNOWN = "unknown"
-    INCOMPARABLE = "incomparable"
+    GONE = "removed"
+    UNCLEAR = "inconclusive"
+    UNKNOWN = "no_data"
+    INCOMPARABLE = "not_comparable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def change_words(found: Change) -> str:
     if found.direction is Direction.UNKNOWN:
         return "not comparable: one side has no samples"
     if found.direction in (Direction.NEW, Direction.GONE):
-        return f"{found.direction} in B"
+        return f"{'new' if found.direction is Direction.NEW else 'removed'} in B"
     part = found.b / found.a - 1
     sign = "▲ takes more" if part >= 0 else "▼ takes less"
     return f"{sign} time in B ({signed(percent(part), part)})"

@@ -10,9 +10,9 @@
 
 A condition names what is *not* allowed. PATTERN is a regular expression that a function's whole name must
 match, or `PATTERN (FILE)`, where the whole file name must match the second. A condition is `regressed` only
-where the change is outside noise and the estimate beyond the threshold, and `fine` only where a change as
+where the change is outside noise and the estimate beyond the threshold, and `pass` only where a change as
 large as the threshold would have been seen: the interval ends before it, or the minimum detectable effect is
-no larger. What is neither is `unclear`.
+no larger. What is neither is `inconclusive`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _MOST_DIGITS: Final = 15
 class State(StrEnum):
     """What became of a condition."""
 
-    FINE = "fine"
+    FINE = "pass"
     REGRESSED = "regressed"
-    UNCLEAR = "unclear"
-    INCOMPARABLE = "incomparable"
+    UNCLEAR = "inconclusive"
+    INCOMPARABLE = "not_comparable"
 
 
 class BadCondition(SidelightError):
@@ -176,9 +176,9 @@ def judge(condition: Condition, effect: Mapping[str, Any] | None, *, whole: floa
     """What became of a condition, and why in one sentence.
 
     `effect` is an Effect as the API writes it, of what the condition is about; None stands for nothing there
-    on sides that were both watched, which is fine for functions. `whole` is A's whole rate of the type asked,
-    needed for functions in `pp`. The deepest stack (depth.max) is a fact of what was seen and has no
-    interval: its effect needs `a` and `b` alone.
+    on sides that were both watched, which is a `pass` for functions. `whole` is A's whole rate of the type
+    asked, needed for functions in `pp`. The deepest stack (depth.max) is a fact of what was seen and has no
+    interval: its effect needs `baseline` and `comparison` alone.
     """
     what = _named(condition)
     if effect is None and condition.subject not in FUNCTIONS:
@@ -186,26 +186,26 @@ def judge(condition: Condition, effect: Mapping[str, Any] | None, *, whole: floa
     if effect is None:
         return State.FINE, f"{what}: on neither side."
     direction = effect.get("direction")
-    if direction == "incomparable":
+    if direction == "not_comparable":
         return State.INCOMPARABLE, f"{what}: the sides are not comparable."
-    if direction == "unknown":
+    if direction == "no_data":
         return State.UNCLEAR, f"{what}: a side was not watched, or did not record it."
-    if not effect["a"] and not effect["b"]:
+    if not effect["baseline"] and not effect["comparison"]:
         return State.FINE, f"{what}: on neither side."
     measured = _measured(condition, effect, whole)
     said = f"{what}: {_said(condition, effect, measured)}"
     if condition.subject == "depth.max":
         beyond = condition.sign * measured.estimate > condition.threshold
         return (State.REGRESSED if beyond else State.FINE), f"{said}, {_limit(condition, beyond=beyond)}."
-    grew = direction in (("more", "new") if condition.sign > 0 else ("less", "gone"))
+    grew = direction in (("increased", "new") if condition.sign > 0 else ("decreased", "removed"))
     if grew and condition.sign * measured.estimate > condition.threshold:
         return State.REGRESSED, f"{said}, {_limit(condition, beyond=True)}."
-    shrank = direction in (("less", "gone") if condition.sign > 0 else ("more", "new"))
+    shrank = direction in (("decreased", "removed") if condition.sign > 0 else ("increased", "new"))
     furthest = measured.high if condition.sign > 0 else -measured.low
     visible_change = measured.detectable <= condition.threshold
     if shrank or furthest < condition.threshold or visible_change:
         return State.FINE, f"{said}, {_limit(condition, beyond=False)}."
-    if not condition.threshold and direction == "same":
+    if not condition.threshold and direction == "unchanged":
         return State.FINE, f"{said}: no detectable change."
     return State.UNCLEAR, f"{said}: not enough data to tell it from {condition.limit}."
 
@@ -216,7 +216,7 @@ def detectable(condition: Condition, effect: Mapping[str, Any] | None, *, whole:
     It comes of the variance, so waiting may go by it: however often it is looked at, no error becomes more
     likely. None where there is none (nothing in A, a fact such as the deepest stack).
     """
-    if effect is None or condition.subject == "depth.max" or not effect.get("a"):
+    if effect is None or condition.subject == "depth.max" or not effect.get("baseline"):
         return None
     found = _measured(condition, effect, whole).detectable
     return found if math.isfinite(found) else None
@@ -229,7 +229,7 @@ def amount(condition: Condition, value: float) -> str:
 
 
 def worst(states: Iterable[str]) -> State:
-    """What a pipeline goes by: regressed before not comparable before unclear before fine."""
+    """What a pipeline goes by: regressed, then not comparable, then inconclusive, then pass."""
     found = set(states)
     order = (State.REGRESSED, State.INCOMPARABLE, State.UNCLEAR)
     return next((state for state in order if state in found), State.FINE)
@@ -246,19 +246,19 @@ class _Measured:
 
 
 def _measured(condition: Condition, effect: Mapping[str, Any], whole: float) -> _Measured:
-    a, b = effect["a"], effect["b"]
+    a, b = effect["baseline"], effect["comparison"]
     if condition.unit == "%":
         if not a:  # of nothing there is no share: what is new is beyond every one
             return _Measured(math.inf, -math.inf, math.inf, math.inf)
         factor, of = 100.0, "relative"
         estimate = _known(effect.get(of), b / a - 1)
         low, high = _known(effect.get(f"{of}_low"), -math.inf), _known(effect.get(f"{of}_high"), math.inf)
-        detectable = _known(effect.get("detectable"), math.inf)
+        detectable = _known(effect.get("min_detectable_effect"), math.inf)
     else:
         factor = _factor(condition, a, whole)
         estimate = _known(effect.get("delta"), b - a)
         low, high = _known(effect.get("low"), -math.inf), _known(effect.get("high"), math.inf)
-        detectable = _known(effect.get("detectable"), math.inf) * a if a else math.inf
+        detectable = _known(effect.get("min_detectable_effect"), math.inf) * a if a else math.inf
     return _Measured(estimate * factor, low * factor, high * factor, detectable * factor)
 
 
@@ -302,13 +302,13 @@ def _limit(condition: Condition, *, beyond: bool) -> str:
 
 
 def _said(condition: Condition, effect: Mapping[str, Any], measured: _Measured) -> str:
-    if not effect["a"]:
+    if not effect["baseline"]:
         return "A has none, B has some"
     if not math.isfinite(measured.estimate):
         return "the whole time of A is not known"
     said = _amount(condition, measured.estimate)
     if condition.subject == "depth.max":
-        return f"{said} ({short(effect['a'])} \u2192 {short(effect['b'])})"
+        return f"{said} ({short(effect['baseline'])} \u2192 {short(effect['comparison'])})"
     if not (math.isfinite(measured.low) and math.isfinite(measured.high)):
         return said
     return f"{said} ({_amount(condition, measured.low)} to {_amount(condition, measured.high)})"

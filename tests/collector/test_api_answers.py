@@ -133,9 +133,9 @@ async def test_the_flame_graph_stands_on_numbers_that_it_says(client: Client) ->
         "truncated_samples": 0,
         "modes": ["gil"],
         "samplers": ["sidelight 0.1.0"],
-        "pythons": ["3.11.7"],
+        "python_versions": ["3.11.7"],
         "missing_states": [],
-        "periods_us": [10_000.0],
+        "sampling_periods_us": [10_000.0],
         "quality": {
             "readers": ["own"],
             "coverage": 1.0,
@@ -146,7 +146,7 @@ async def test_the_flame_graph_stands_on_numbers_that_it_says(client: Client) ->
             "stopped_share": pytest.approx(0.0004),
             "longest_stop_seconds": 0.0003,
             "other_samples": 0,
-            "paused_seconds": 0.0,
+            "preempted_seconds": 0.0,
             "reduced": ["cpu"],
         },
     }
@@ -195,7 +195,7 @@ async def test_top_counts_a_function_by_itself_and_with_what_it_calls(client: Cl
     two = await get(client, "top", baseline='version="1"', comparison='version="2"', limit="1")
     assert two["rows"]["function"] == ["wait"]
     assert [side["self_us"] for side in two["sides"]] == [[18_000_000], [9_000_000]]
-    assert two["functions"] == 3
+    assert two["functions_total"] == 3
 
 
 async def test_export_gives_folded_text_with_states_or_without(client: Client) -> None:

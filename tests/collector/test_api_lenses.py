@@ -28,7 +28,7 @@ async def test_lines_count_a_stack_once_a_line_and_the_function_once_a_stack() -
             "total_us": 150_000,
         }
         cpu = await get(client, "lines", function="f", file="b.py", type="cpu", limit="1")
-        assert (cpu["line"], cpu["lines"]) == ([3], 3)
+        assert (cpu["line"], cpu["lines_total"]) == ([3], 3)
         bare = await get(client, "lines", function="f")
         assert (bare["line"], bare["sides"][0]["self_samples"]) == ([0], [32])
 
@@ -60,7 +60,7 @@ async def test_lines_of_two_sides_are_those_of_either() -> None:
 async def test_a_function_that_nobody_has_seen_has_no_lines(name: str) -> None:
     async with serving(stored([window(RECURSIVE)])) as client:
         answer = await get(client, "lines", function=name, file="b.py")
-    assert (answer["function"], answer["line"], answer["lines"]) == (name, [], 0)
+    assert (answer["function"], answer["line"], answer["lines_total"]) == (name, [], 0)
     assert answer["sides"][0]["whole"]["total_samples"] == 0
 
 

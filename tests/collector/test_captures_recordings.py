@@ -51,7 +51,7 @@ def recorded(
 
 
 def cells(answer: Any) -> dict[tuple[int, int], tuple[int, int]]:
-    columns = (answer[name] for name in ("second", "bucket", "samples", "sampled"))
+    columns = (answer[name] for name in ("second", "bucket", "samples", "all_samples"))
     return {(second, bucket): both for second, bucket, *both in zip(*columns, strict=True)}  # type: ignore[misc]
 
 
@@ -221,35 +221,35 @@ async def test_offsets_and_spans_are_answered_as_documented(serving: Serve) -> N
         await sidecar.ask()
         made = await started(collector)
         path = f"captures/{made['id']}"
-        for below in ("offsets", "flamegraph"):
+        for below in ("subsecond-heatmap", "flamegraph"):
             nothing = await collector.get(f"{path}/{below}", {})
             assert (nothing.status, nothing.reason) == (404, "not_found")
             assert "has no recordings" in nothing.json["message"]
         for pid in (7, 12):
             assert (await sidecar.record(made["id"], pid)).status == 201
-        whole = await collector.get(f"{path}/offsets", {"type": "cpu"})
-        held_to("/api/v1/captures/{id}/offsets", "get", 200, whole.json)
+        whole = await collector.get(f"{path}/subsecond-heatmap", {"type": "cpu"})
+        held_to("/api/v1/captures/{id}/subsecond-heatmap", "get", 200, whole.json)
         assert cells(whole.json) == {(0, 0): [2, 4], (0, 1): [2, 2], (0, 5): [2, 2]}
         one = {"type": "cpu", "recording": f"{sidecar.agent}-12", "from_us": "15000", "until_us": "100000"}
         span = await collector.get(f"{path}/flamegraph", {**one, "nodes": "10", "lines": "1", "states": "1"})
         held_to("/api/v1/captures/{id}/flamegraph", "get", 200, span.json)
         assert stacks(span.json) == {"main (app.py:1) > total (cart.py:10)": (1, 10_000)}
-        both = await collector.get(f"{path}/flamegraph", {**one, "rest": "1"})
+        both = await collector.get(f"{path}/flamegraph", {**one, "exclude_span": "1"})
         held_to("/api/v1/captures/{id}/flamegraph", "get", 200, both.json)
         assert stacks(both.json, 1) == {"main (app.py) > total (cart.py)": (1, 10_000)}
         bad = [
-            ("offsets", {"step_ms": "7"}, 400),
-            ("offsets", {"type": "fun"}, 400),
-            ("offsets", {"from": "-1h"}, 400),
-            ("offsets", {"recording": "x-1"}, 404),
+            ("subsecond-heatmap", {"step_ms": "7"}, 400),
+            ("subsecond-heatmap", {"type": "fun"}, 400),
+            ("subsecond-heatmap", {"from": "-1h"}, 400),
+            ("subsecond-heatmap", {"recording": "x-1"}, 404),
             ("flamegraph", {"from_us": "5", "until_us": "5"}, 400),
             ("flamegraph", {"from_us": "x"}, 400),
             ("flamegraph", {"nodes": "0"}, 400),
-            ("flamegraph", {"rest": "2"}, 400),
+            ("flamegraph", {"exclude_span": "2"}, 400),
         ]
         for below, given, status in bad:
             assert (await collector.get(f"{path}/{below}", given)).status == status, (below, given)
-        assert (await collector.get("captures/c_x/offsets", {})).status == 404
+        assert (await collector.get("captures/c_x/subsecond-heatmap", {})).status == 404
 
 
 PERIOD_US = 10_000
@@ -290,7 +290,8 @@ def held_by(*kept: Kept, limit: int = 20) -> Holds:
 
 
 def stretches(found: Holds) -> list[tuple[str, int, int]]:
-    return [(one["function"], one["from_us"] // 1000, one["until_us"] // 1000) for one in found["stretches"]]
+    spans = found["blocking_spans"]
+    return [(one["function"], one["from_us"] // 1000, one["until_us"] // 1000) for one in spans]
 
 
 def test_the_longest_stretches_are_told_with_whose_they_were() -> None:
@@ -300,16 +301,16 @@ def test_the_longest_stretches_are_told_with_whose_they_were() -> None:
     assert thread == {
         "recording": "a-7",
         "thread": "t0",
-        "us": 90_000,
+        "observed_us": 90_000,
         "busy_us": 50_000,
-        "longest_us": 30_000,
+        "longest_busy_us": 30_000,
     }
 
 
 def test_callbacks_in_a_row_are_each_their_own_and_one_time_without_waiting() -> None:
     found = held_by(looped("wffggw"))
     assert stretches(found) == [("f", 10, 30), ("g", 30, 50)]
-    assert found["threads"][0]["longest_us"] == 40_000
+    assert found["threads"][0]["longest_busy_us"] == 40_000
 
 
 def test_a_stretch_is_over_where_samples_are_missing() -> None:
@@ -328,7 +329,7 @@ def test_no_more_stretches_are_listed_than_asked_for() -> None:
 
 def test_a_process_without_a_loop_has_none() -> None:
     found = held_by(looped("-----"))
-    assert (found["threads"], found["stretches"]) == ([], [])
+    assert (found["threads"], found["blocking_spans"]) == ([], [])
     assert len(found["recordings"]) == 1
 
 
@@ -336,13 +337,13 @@ def test_a_process_without_a_loop_has_none() -> None:
 def test_stretches_add_up_to_the_time_that_the_loop_was_held(text: str) -> None:
     found = held_by(looped(text), limit=1000)
     (thread,) = found["threads"]
-    held = sum(one["until_us"] - one["from_us"] for one in found["stretches"])
-    assert thread["busy_us"] == held <= thread["us"]
+    held = sum(one["until_us"] - one["from_us"] for one in found["blocking_spans"])
+    assert thread["busy_us"] == held <= thread["observed_us"]
     # One sample is a period; one that is missing between two is counted with that before it.
     assert held >= sum(one in "fFg" for one in text) * PERIOD_US
     runs = "".join(one.lower() for one in text).replace("f", "x").replace("g", "x").split("w")
     longest = max((len(part) for run in runs for part in run.split()), default=0)
-    assert thread["longest_us"] >= longest * PERIOD_US
+    assert thread["longest_busy_us"] >= longest * PERIOD_US
 
 
 async def test_loops_of_a_capture_are_answered_as_documented(serving: Serve) -> None:
@@ -357,8 +358,8 @@ async def test_loops_of_a_capture_are_answered_as_documented(serving: Serve) -> 
         ).status == 201
         found = await collector.get(path, {"limit": "1", "recording": f"{sidecar.agent}-7"})
         held_to("/api/v1/captures/{id}/loops", "get", 200, found.json)
-        assert [one["function"] for one in found.json["stretches"]] == ["f"]
-        assert found.json["threads"][0]["longest_us"] == 30_000
+        assert [one["function"] for one in found.json["blocking_spans"]] == ["f"]
+        assert found.json["threads"][0]["longest_busy_us"] == 30_000
         for given_, status in (({"limit": "0"}, 400), ({"recording": "x"}, 404), ({"type": "cpu"}, 400)):
             assert (await collector.get(path, given_)).status == status, given_
 

@@ -111,7 +111,7 @@ async def test_the_verdict_leads_and_a_table_of_functions_follows(client: Client
     ]
     assert "3 of 3" in rows[1]
     assert "▲ takes more time in B (+5" in rows[1]
-    assert "gone in B" in rows[2]
+    assert "removed in B" in rows[2]
     assert "new in B" in rows[3]
 
 
@@ -154,7 +154,7 @@ async def test_one_short_window_is_not_enough_data(client: Client) -> None:
     sides = ("--baseline", "version:1", "--comparison", "version:5")
     done = await compare(client, *sides, SHOP, *asked("function:work>+3%"))
     assert done.returncode == 2, done.stdout
-    assert "not enough data  function:work>+3%" in done.stdout
+    assert "inconclusive  function:work>+3%" in done.stdout
 
 
 async def test_modes_that_are_no_match_are_not_comparable(client: Client) -> None:
@@ -173,7 +173,7 @@ async def test_a_version_that_nobody_ships_is_no_verdict(client: Client) -> None
 
 
 async def test_a_function_that_is_nowhere_is_fine_only_where_both_sides_were_watched(client: Client) -> None:
-    for version, state in (("2", "fine"), ("3", "incomparable"), ("9", "unclear")):
+    for version, state in (("2", "pass"), ("3", "not_comparable"), ("9", "inconclusive")):
         sides = ("--baseline=version:1", f"--comparison=version:{version}")
         done = await compare(client, *sides, SHOP, *asked("function:nothing>+1%"), "--json")
         assert states(json.loads(done.stdout)) == {"function:nothing>+1%": state}
@@ -181,17 +181,17 @@ async def test_a_function_that_is_nowhere_is_fine_only_where_both_sides_were_wat
 
 async def test_json_has_the_verdict_and_the_effects_of_every_row(client: Client) -> None:
     told = json.loads((await compare(client, *SIDES, "--json", SHOP)).stdout)
-    assert told["verdict"]["direction"] == "more"
+    assert told["verdict"]["direction"] == "increased"
     assert told["outcome"] == ""
     rows = {row["function"]: row for row in told["rows"]}
     work = rows["work"]["self"]
-    assert work["a"] == pytest.approx(200 / 3000, rel=0.05)
-    assert work["b"] == pytest.approx(300 / 3000, rel=0.05)
+    assert work["baseline"] == pytest.approx(200 / 3000, rel=0.05)
+    assert work["comparison"] == pytest.approx(300 / 3000, rel=0.05)
     assert work["low"] < work["delta"] < work["high"]
     directions = {name: row["self"]["direction"] for name, row in rows.items()}
-    assert directions.pop("same") in ("same", "unclear")
-    assert directions.pop("main") == "same"
-    assert directions == {"work": "more", "new": "new", "gone": "gone"}
+    assert directions.pop("same") in ("unchanged", "inconclusive")
+    assert directions.pop("main") == "unchanged"
+    assert directions == {"work": "increased", "new": "new", "gone": "removed"}
 
 
 async def test_junit_and_markdown_say_the_same(client: Client, tmp_path: Any) -> None:

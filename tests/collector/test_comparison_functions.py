@@ -46,7 +46,7 @@ def of_many(count: int, grown: float) -> ObjectStore:
 
 
 def changed(found: Verdict) -> set[str]:
-    return {name for name, way in functions(found).items() if way in ("more", "less")}
+    return {name for name, way in functions(found).items() if way in ("increased", "decreased")}
 
 
 def test_a_function_among_many_is_found_with_three_pods_a_side() -> None:
@@ -123,23 +123,23 @@ def origins(found: Flame) -> dict[str, tuple[str, str | None, str]]:
 
 def test_a_renamed_function_is_no_change_under_its_new_name() -> None:
     found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)"), detect=0.1)
-    assert origins(found)["new"] == ("app/views.py", "old", "same")
+    assert origins(found)["new"] == ("app/views.py", "old", "unchanged")
     assert "old" not in origins(found)
-    assert {direction for _, _, direction in origins(found).values()} <= {"same", "unclear"}
-    assert found["verdict"]["functions_in_all"] == len(origins(found))
+    assert {direction for _, _, direction in origins(found).values()} <= {"unchanged", "inconclusive"}
+    assert found["verdict"]["functions_total"] == len(origins(found))
 
 
 def test_a_renamed_function_that_got_slower_is_found_as_such() -> None:
     found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)", times=1.5))
-    assert origins(found)["new"] == ("app/views.py", "old", "more")
-    assert origins(found)["parse"][2] in ("same", "unclear")
+    assert origins(found)["new"] == ("app/views.py", "old", "increased")
+    assert origins(found)["parse"][2] in ("unchanged", "inconclusive")
     (path,) = found["verdict"]["explanation"]["paths"]
     assert path["names"][-1] == "new (app/views.py)"
 
 
 def test_a_function_that_moved_to_another_file_says_where_it_was() -> None:
     found = compared(renamed("render (app/views.py:60)", "render (app/pages.py:10)"), detect=0.1)
-    assert origins(found)["render"] == ("app/pages.py", "render (app/views.py)", "same")
+    assert origins(found)["render"] == ("app/pages.py", "render (app/views.py)", "unchanged")
 
 
 def test_the_tree_has_one_node_for_both_names_with_what_is_below_it() -> None:
@@ -173,7 +173,7 @@ def test_the_tree_has_one_node_for_both_names_with_what_is_below_it() -> None:
 def test_a_condition_on_the_new_name_is_about_the_old_one_too() -> None:
     store = renamed("old (app/views.py:60)", "new (app/views.py:62)")
     (one,) = compared(store, conditions=(parse("function:new>+15%"),))["verdict"]["conditions"]
-    assert one["state"] == "fine"
+    assert one["state"] == "pass"
     (one,) = compared(
         renamed("old (app/views.py:60)", "new (app/views.py:62)", times=1.5),
         conditions=(parse("function:new>+15%"),),
@@ -187,7 +187,7 @@ def test_another_function_is_new_and_the_old_one_gone(now: str) -> None:
     after = [*renaming("2", "kept (app/views.py:62)", luck)]
     store = stored([*renaming("1", "old (app/views.py:60)", luck), *_other(after, now)])
     rows = origins(compared(store))
-    assert rows["old"][1:] == (None, "gone")
+    assert rows["old"][1:] == (None, "removed")
     assert rows["new"][1:] == (None, "new")
 
 
@@ -207,7 +207,7 @@ def _other(windows: list[Window], now: str) -> Iterator[Window]:
 
 def test_with_lines_the_table_still_knows_renames() -> None:
     found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)"), lines=True, detect=0.1)
-    assert origins(found)["new"] == ("app/views.py", "old", "same")
+    assert origins(found)["new"] == ("app/views.py", "old", "unchanged")
 
 
 LOOP = "main (a.py:1);run_forever (asyncio/base_events.py:600);_run_once (asyncio/base_events.py:1900)"
@@ -246,13 +246,13 @@ def test_a_callback_that_blocks_holds_the_loop_and_takes_no_cpu(kind: ProfileTyp
     store = stored([*looping("1", luck, blocked=600), *looping("2", luck, blocked=1800)])
     found = of_loop(store, kind)["loop"]
     assert found is not None
-    assert found["busy"]["a"] == pytest.approx(0.35, abs=0.02)
-    assert found["busy"]["b"] == pytest.approx(0.55, abs=0.02)
-    assert found["busy"]["direction"] == "more"
-    holders = {one["function"]: one for one in found["holders"]}
-    assert holders["query"]["b"] == pytest.approx(0.3, abs=0.02)
-    assert holders["query"]["effect"]["direction"] == "more"
-    assert holders["serve"]["effect"]["direction"] in ("same", "unclear")
+    assert found["busy"]["baseline"] == pytest.approx(0.35, abs=0.02)
+    assert found["busy"]["comparison"] == pytest.approx(0.55, abs=0.02)
+    assert found["busy"]["direction"] == "increased"
+    holders = {one["function"]: one for one in found["blockers"]}
+    assert holders["query"]["comparison"] == pytest.approx(0.3, abs=0.02)
+    assert holders["query"]["effect"]["direction"] == "increased"
+    assert holders["serve"]["effect"]["direction"] in ("unchanged", "inconclusive")
     assert holders.keys() == {"query", "serve"}
 
 

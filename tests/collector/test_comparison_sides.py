@@ -251,20 +251,20 @@ def measured(
 
 def test_threads_that_wait_for_a_cpu_take_none_of_it() -> None:
     found = measured(timed(busy=1.4))
-    assert found["method"]["measured"] == "clock"
-    assert found["rate"]["a"] == pytest.approx(TAKEN / 60, rel=0.01)
-    assert (found["direction"], found["sampled"]["direction"]) == ("same", "more")
-    assert found["sentence"].startswith("No detectable change in CPU time")
-    assert check(found, "contention") == ("differs", "warn", "contention_differs")
+    assert found["method"]["rate_source"] == "clock"
+    assert found["rate"]["baseline"] == pytest.approx(TAKEN / 60, rel=0.01)
+    assert (found["direction"], found["sampling_only"]["direction"]) == ("unchanged", "increased")
+    assert found["summary"].startswith("No detectable change in CPU time")
+    assert check(found, "contention") == ("mismatch", "warn", "contention_differs")
     assert found["explanation"]["share"] is None
 
 
 def test_a_change_by_the_clock_is_found_where_samples_are_too_few_and_explained_by_them() -> None:
     found = measured(timed(1.03 * TAKEN, render=1.3))
-    assert found["direction"] == "more"
+    assert found["direction"] == "increased"
     assert found["rate"]["relative_low"] < 0.03 < found["rate"]["relative_high"]  # type: ignore[operator]
-    assert check(found, "contention")[0] == "alike"
-    assert directions(found)["render"] == "more"
+    assert check(found, "contention")[0] == "match"
+    assert directions(found)["render"] == "increased"
     assert [path["names"][-1].split()[0] for path in found["explanation"]["paths"]] == ["render"]
     assert found["explanation"]["share"] == pytest.approx(1, abs=0.3)  # of what was sampled
 
@@ -273,16 +273,16 @@ def test_what_is_only_a_part_of_the_process_is_taken_from_samples() -> None:
     main = [one for version in "12" for one in clocked(version, thread="main")]
     other = [one for version in "12" for one in clocked(version, thread="other")]
     store = stored(main, [replace(one, quality=replace(one.quality, target_cpu_ns=0)) for one in other])
-    assert measured(store)["method"]["measured"] == "clock"
-    assert measured(store, more=', thread=~".*"')["method"]["measured"] == "clock"
+    assert measured(store)["method"]["rate_source"] == "clock"
+    assert measured(store, more=', thread=~".*"')["method"]["rate_source"] == "clock"
     for part in (
         measured(store, more=', thread="main"'),
         measured(store, more=', thread="other"'),
         measured(store, pick=Pick(function="render")),
         measured(store, WALL),
     ):
-        assert part["method"]["measured"] == "samples"
-        assert part["rate"] == part["sampled"]
+        assert part["method"]["rate_source"] == "samples"
+        assert part["rate"] == part["sampling_only"]
     assert check(measured(store, more=', thread="main"'), "contention")[0] == "unknown"
 
 
@@ -294,30 +294,32 @@ def test_without_a_clock_of_every_pod_there_is_none() -> None:
         for one in clocked("2")
     ]
     found = measured(stored([*clocked("1"), *silent]))
-    assert found["method"]["measured"] == "samples"
-    assert found["rate"] == found["sampled"]
+    assert found["method"]["rate_source"] == "samples"
+    assert found["rate"] == found["sampling_only"]
     assert check(found, "contention") == ("unknown", "ok", "contention_unknown")
 
 
 def test_the_clock_goes_on_while_ticks_fail() -> None:
     half = replace(WELL, errors={"read": 3000})
     found = measured(timed(quality=half))
-    assert found["rate"]["b"] == pytest.approx(found["rate"]["a"], rel=0.01)
-    assert found["sampled"]["b"] == pytest.approx(2 * found["sampled"]["a"], rel=0.05)
+    assert found["rate"]["comparison"] == pytest.approx(found["rate"]["baseline"], rel=0.01)
+    assert found["sampling_only"]["comparison"] == pytest.approx(
+        2 * found["sampling_only"]["baseline"], rel=0.05
+    )
 
 
 def test_a_request_has_its_part_of_the_clock() -> None:
     found = measured(timed(2 * TAKEN), requests=(1e6, 2e6))
-    assert (found["method"]["measured"], found["method"]["unit"]) == ("clock", "request")
-    assert found["direction"] == "same"
-    assert found["rate"]["a"] == pytest.approx(6 * 32 * TAKEN / 1e6, rel=0.01)
+    assert (found["method"]["rate_source"], found["method"]["unit"]) == ("clock", "request")
+    assert found["direction"] == "unchanged"
+    assert found["rate"]["baseline"] == pytest.approx(6 * 32 * TAKEN / 1e6, rel=0.01)
 
 
 def test_a_condition_on_cpu_time_is_by_the_clock_whatever_type_is_asked_for() -> None:
     store, conditions = timed(busy=1.4), (parse("cpu>+3%"), parse("function:render>+10%"))
     for kind in (CPU, WALL):
         told = measured(store, kind, conditions=conditions)["conditions"]
-        assert [one["state"] for one in told] == ["fine", "regressed"]
+        assert [one["state"] for one in told] == ["pass", "regressed"]
 
 
 def test_compaction_keeps_the_clock() -> None:

@@ -51,9 +51,10 @@ SECRET = b"a secret of many bytes"
 
 
 def look(k: int, at: float, state: State) -> Look:
-    condition = {"condition": "cpu>+5%", "state": str(state), "sentence": "CPU time: +8 %, beyond +5 %."}
+    condition = {"condition": "cpu>+5%", "state": str(state), "summary": "CPU time: +8 %, beyond +5 %."}
     sides = Range(at - 600, at), Range(at - 600, at)
-    return Look(k, at, 600.0 * k, state, "canary", *sides, "B takes 8 % more.", {"a": 1.0}, (condition,))
+    rate = {"baseline": 1.0}
+    return Look(k, at, 600.0 * k, state, "canary", *sides, "B takes 8 % more.", rate, (condition,))
 
 
 @dataclass

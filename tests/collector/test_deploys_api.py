@@ -35,7 +35,7 @@ from tests.collector.test_api_document import DOCUMENT, check, resolved
 
 START = 1_795_253_400.0
 DAY = 86_400.0
-EFFECT = {"a": 0.5, "b": 0.54, "relative": 0.08, "direction": "more"}
+EFFECT = {"baseline": 0.5, "comparison": 0.54, "relative": 0.08, "direction": "increased"}
 LOOK = Look(
     1,
     START + 720,
@@ -46,7 +46,7 @@ LOOK = Look(
     Range(START + 60, START + 600),
     "Version 2 takes more.",
     EFFECT,
-    ({"condition": "cpu>+5%", "state": "regressed", "sentence": "up", "effect": EFFECT},),
+    ({"condition": "cpu>+5%", "state": "regressed", "summary": "up", "effect": EFFECT},),
 )
 
 
@@ -57,10 +57,8 @@ def deploy(service: str = "shop", version: str = "2", namespace: str = "ns", at:
 
 def regressed(**of: Any) -> Deploy:
     told = Delivery("webhook", "regressed", 1, START, START, "sent", 1, START)
-    one = replace(
-        deploy(**of), state=State.REGRESSED, conclusion="regressed", analyses=(LOOK,), verdict={"a": 1}
-    )
-    return replace(one, deliveries=(told,), regressed_at=START + 720)
+    one = replace(deploy(**of), state=State.REGRESSED, conclusion="regressed", analyses=(LOOK,))
+    return replace(one, verdict={"baseline": 1}, deliveries=(told,), regressed_at=START + 720)
 
 
 def kept(*deploys: Deploy) -> MemoryStore:
@@ -122,13 +120,13 @@ async def test_one_deploy_has_its_verdict_and_links_to_what_it_was_compared_with
     async with serving(kept(one)) as collector:
         answer = await collector.get(f"deploys/{one.id}", {})
         check(answer.json, schema(f"{PATH}/{{id}}"))
-        assert answer.json["verdict"] == {"a": 1}
+        assert answer.json["verdict"] == {"baseline": 1}
         assert answer.json["firing"] is True
         links = answer.json["links"]
         assert links["view"] == (
             "/s/shop/compare?from=2026-11-21T09%3A31%3A00Z&until=2026-11-21T09%3A40%3A00Z"
-            "&query=namespace%3D%22ns%22%2C+capture%3D%22%22&a=version%3A1&b=version%3A2"
-            "&a_from=2026-11-21T09%3A21%3A00Z&a_until=2026-11-21T09%3A30%3A00Z"
+            "&query=namespace%3D%22ns%22%2C+capture%3D%22%22&baseline=version%3A1&comparison=version%3A2"
+            "&baseline_from=2026-11-21T09%3A21%3A00Z&baseline_until=2026-11-21T09%3A30%3A00Z"
         )
         assert links["self"] == f"/api/v1/deploys/{one.id}"
 

@@ -52,7 +52,7 @@ class Judging:
     def __call__(self, _: Reading, deploy: Deploy, offset: float, k: int) -> Found:
         self.asked.append((deploy.version, offset / MINUTE, k))
         state = next(self._left)
-        condition = {"condition": "cpu>+5%", "state": str(state), "sentence": "so", "effect": None}
+        condition = {"condition": "cpu>+5%", "state": str(state), "summary": "so", "effect": None}
         return Found(state, "canary", sentence=f"Look {k}.", conditions=(condition,), verdict={"k": k})
 
 
@@ -370,8 +370,8 @@ def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said(
 
     def compare(_: Reading, questions: object, k: int, rules: Rules) -> dict[str, object]:
         asked.append((questions, k, rules.fail_on))
-        said = {"condition": "cpu>+5%", "state": "regressed", "sentence": "up"}
-        return {"sentence": "B takes more.", "rate": {"a": 1}, "conditions": [said]}
+        said = {"condition": "cpu>+5%", "state": "regressed", "summary": "up"}
+        return {"summary": "B takes more.", "rate": {"baseline": 1}, "conditions": [said]}
 
     one = new(("n", "shop", "2"), START, "1", Span(START - HOUR, START), None, RULES)
     judge = evaluation.judge_with(compare, RULES)  # type: ignore[arg-type]
@@ -460,13 +460,13 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     deploy = world.only()
     assert deploy.state is State.REGRESSED
     (look,) = deploy.analyses
-    assert (look.comparison_mode, look.rate["direction"] if look.rate else "") == ("canary", "more")
+    assert (look.comparison_mode, look.rate["direction"] if look.rate else "") == ("canary", "increased")
     assert look.rate is not None
     assert 0.10 < look.rate["relative"] < 0.30
     assert look.rate["relative_low"] < 0.20 < look.rate["relative_high"]
     assert [one["state"] for one in look.conditions] == ["regressed"]
     assert deploy.verdict is not None
-    assert deploy.verdict["method"]["look"] == 1
+    assert deploy.verdict["method"]["analysis_index"] == 1
     assert deploy.verdict["method"]["paired"] == "time"
     assert len(deploy.verdict["functions"]["function"]) <= 20
     assert hook.events == ["regressed"]
@@ -478,7 +478,7 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     deploy = world.only()
     assert [one.index for one in deploy.analyses] == [1, 2]
     assert deploy.verdict is not None
-    assert deploy.verdict["method"]["look"] == 2
+    assert deploy.verdict["method"]["analysis_index"] == 2
     assert hook.events == ["regressed"]
     second.until(65 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
@@ -542,7 +542,7 @@ def test_a_replaced_version_is_compared_at_its_hours_or_the_time_before(
     assert deploy.verdict["method"]["paired"] == ("hours" if way == "same_hours" else "")
     # Load may differ between the two times, so no change is reported however large it is.
     assert deploy.verdict["method"]["load"] == "unknown"
-    assert deploy.verdict["direction"] == "unclear"
+    assert deploy.verdict["direction"] == "inconclusive"
     assert "they ran at different times, and their load may differ" in look.summary
     looker.ends()
 

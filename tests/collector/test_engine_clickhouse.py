@@ -90,7 +90,7 @@ ASKED: list[tuple[str, dict[str, str]]] = [
     ("flamegraph", {"min_depth": "2", "max_depth": "3"}),
     ("top", {"max_depth": "2"}),
     ("depth", {"function": "handle (a.py)", "min_depth": "2"}),
-    ("depth/frames", {"baseline": 'version="1"', "comparison": 'version="2"'}),
+    ("stack-composition", {"baseline": 'version="1"', "comparison": 'version="2"'}),
     ("timeline", {"step": "10m"}),
     ("export", {"states": "1"}),
 ]

@@ -111,14 +111,14 @@ def said(
 
 def test_a_busier_side_that_serves_as_much_more_takes_as_much_per_request(server: Server) -> None:
     store = two(busy=1.5)
-    assert said(store, None)["direction"] == "more"
+    assert said(store, None)["direction"] == "increased"
     found = said(store, patient(server.url))
-    assert found["direction"] == "same"
+    assert found["direction"] == "unchanged"
     assert found["method"]["unit"] == "request"
-    assert "seconds per request" in found["sentence"]
+    assert "seconds per request" in found["summary"]
     # 1,400 samples a minute of each of six pods, 600 requests a minute of all of them together.
-    assert found["rate"]["a"] == pytest.approx(6 * 14.0 / 600, rel=0.02)
-    assert check(found, "load") == ("differs", "warn", "load_differs")
+    assert found["rate"]["baseline"] == pytest.approx(6 * 14.0 / 600, rel=0.02)
+    assert check(found, "load") == ("mismatch", "warn", "load_differs")
 
 
 def test_rates_per_request_of_different_times_report_no_change_unless_load_is_equal(server: Server) -> None:
@@ -126,8 +126,8 @@ def test_rates_per_request_of_different_times_report_no_change_unless_load_is_eq
     early, late = (question('{version="1"}', end=900), question('{version="2"}', start=900))
     found = said(store, patient(server.url), [early, late])
     assert (found["method"]["unit"], found["method"]["load"]) == ("request", "unknown")
-    assert found["direction"] == "unclear"
-    assert "they ran at different times, and their requests may differ" in found["sentence"]
+    assert found["direction"] == "inconclusive"
+    assert "they ran at different times, and their requests may differ" in found["summary"]
     equal = said(store, patient(server.url), [early, late], assume_equal_load=True)
     assert (equal["method"]["unit"], equal["method"]["load"]) == ("request", "assumed_equal")
     assert equal["rate"]["relative_low"] is not None
@@ -139,23 +139,25 @@ def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take
     store = stored(unequal_pods()[0])
     each = QUERY.replace("sum(", "sum by (pod) (")
     by_pod, together = (said(store, patient(server.url, one)) for one in (each, QUERY))
-    assert by_pod["rate"]["a"] == pytest.approx(12.0 / 600, rel=0.02)
+    assert by_pod["rate"]["baseline"] == pytest.approx(12.0 / 600, rel=0.02)
     assert by_pod["rate"]["relative"] == pytest.approx(0.2, abs=0.01)
-    assert by_pod["direction"] == "more"
-    assert together["rate"]["a"] == pytest.approx(3 * 12.0 / 600 / 8, rel=0.02), "with the one not watched"
-    assert together["direction"] == "unclear"
-    assert together["rate"]["detectable"] > 5 * by_pod["rate"]["detectable"]
+    assert by_pod["direction"] == "increased"
+    assert together["rate"]["baseline"] == pytest.approx(3 * 12.0 / 600 / 8, rel=0.02), (
+        "with the one not watched"
+    )
+    assert together["direction"] == "inconclusive"
+    assert together["rate"]["min_detectable_effect"] > 5 * by_pod["rate"]["min_detectable_effect"]
 
 
 def test_numbers_that_are_given_come_before_those_of_prometheus(server: Server) -> None:
     found = said(two(busy=1.5), patient(server.url), requests=(1e6, 1e6))
-    assert found["direction"] == "more"
+    assert found["direction"] == "increased"
 
 
 def trouble(found: Verdict) -> str:
     assert check(found, "load") == ("unknown", "warn", "load_unknown")
     assert found["method"]["unit"] == "pod-second"
-    assert found["direction"] == "more"
+    assert found["direction"] == "increased"
     text = next(one["text"] for one in found["checks"] if one["name"] == "load")
     return text.removeprefix("not known, as there are no request counts: ")
 

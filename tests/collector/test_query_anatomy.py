@@ -89,9 +89,9 @@ def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
         )
         columns = zip(
             functions(answer),
-            side["recurring_samples"],
-            side["recurring_frames"],
-            side["recurring_most"],
+            side["recursive_samples"],
+            side["recursive_frames"],
+            side["recursive_max"],
             strict=True,
         )
         assert {name: row for name, *row in columns if row != [0, 0, 0]} == {
@@ -107,7 +107,7 @@ def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
     deepest = [tuple(answer["names"][at] for at in one["frames"]) for one in answer["deepest"]]
     assert dict(zip(deepest, (one["samples"] for one in answer["deepest"]), strict=True)) == new
     assert [one["depth"] for one in answer["deepest"]] == sorted(map(len, deepest), reverse=True)
-    assert answer["found"] == {
+    assert answer["totals"] == {
         "packages": len(answer["packages"]["package"]),
         "functions": len(functions(answer)),
         "stacks": len(new),
@@ -117,7 +117,7 @@ def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
 def test_the_heaviest_come_first_and_the_rest_is_counted() -> None:
     text = "a (a/a.py);b (b/b.py);b (b/b.py) 5 | a (a/a.py);c (c/c.py);c (c/c.py);c (c/c.py) 7 | a (a/a.py) 1"
     answer = made_of([window(text)], limit=1)
-    assert answer["found"] == {"packages": 3, "functions": 2, "stacks": 3}
+    assert answer["totals"] == {"packages": 3, "functions": 2, "stacks": 3}
     assert (answer["packages"], answer["names"]) == (
         {"package": ["c"], "kind": ["package"]},
         ["a (a/a.py)", "c (c/c.py)"],
@@ -125,7 +125,7 @@ def test_the_heaviest_come_first_and_the_rest_is_counted() -> None:
     assert functions(answer) == ["c (c/c.py)"]
     assert answer["deepest"] == [{"depth": 4, "samples": 7, "frames": [0, 1, 1, 1]}]
     side = answer["sides"][0]
-    assert (side["recurring_samples"], side["recurring_frames"], side["recurring_most"]) == ([7], [21], [3])
+    assert (side["recursive_samples"], side["recursive_frames"], side["recursive_max"]) == ([7], [21], [3])
     assert side["package_frames"] == [pytest.approx(21 / 13)]
 
 
@@ -137,14 +137,14 @@ def test_a_stack_of_which_the_other_side_has_a_longer_one_is_not_new() -> None:
 
 def test_lines_that_moved_make_no_stack_new() -> None:
     answer = made_of([window("f (a.py:1);g (a.py:2) 1")], [window("f (a.py:5);g (a.py:9) 1", version="2")])
-    assert (answer["deepest"], answer["found"]["stacks"]) == ([], 0)
+    assert (answer["deepest"], answer["totals"]["stacks"]) == ([], 0)
 
 
 def test_a_stack_of_20_000_frames_is_taken_apart() -> None:
     one = replace(window(), counts={deep(20_000): window("m 2").total})
     answer = made_of([one])
     side = answer["sides"][0]
-    assert side["recurring_most"] == [19_999]
+    assert side["recursive_max"] == [19_999]
     assert side["package_frames"] == [20_000]
     assert len(answer["deepest"][0]["frames"]) == 20_000
 
@@ -156,14 +156,14 @@ def test_more_frames_than_whole_numbers_can_count_are_counted_all_the_same(
     exact = made_of([one])["sides"][0]
     monkeypatch.setattr("sidelight_collector.answers.stack_composition.MAX_INT", 10**9)
     assert made_of([one])["sides"][0] == exact
-    assert (exact["package_frames"], exact["recurring_frames"]) == ([1000], [999 * 10**9])
+    assert (exact["package_frames"], exact["recursive_frames"]) == ([1000], [999 * 10**9])
 
 
 async def test_the_answer_is_about_the_picked_stacks_only() -> None:
     text = "main (app.py:1);get (django/x.py:1);get (django/x.py:1) 5 | main (app.py:2) 5"
     async with serving(stored([window(text)])) as client:
-        whole = await get(client, "depth/frames")
-        deep_ones = await get(client, "depth/frames", min_depth="2", limit="5")
+        whole = await get(client, "stack-composition")
+        deep_ones = await get(client, "stack-composition", min_depth="2", limit="5")
     assert dict(zip(whole["packages"]["package"], whole["sides"][0]["package_frames"], strict=True)) == {
         "django": 1.0,
         "app": 1.0,

@@ -91,8 +91,8 @@ def test_what_makes_two_windows_unlike_is_listed() -> None:
     found = side(window(quality=one), window(quality=other, at=10, period_ns=20_000_000))
     assert found["modes"] == ["blocking", "command"]
     assert found["samplers"] == ["py-spy 0.4.3"]
-    assert found["pythons"] == ["3.11.7", "3.13.1"]
-    assert found["periods_us"] == [10_000, 20_000]
+    assert found["python_versions"] == ["3.11.7", "3.13.1"]
+    assert found["sampling_periods_us"] == [10_000, 20_000]
     assert (found["truncated_samples"], found["target_cpu_seconds"]) == (7, 2)
 
 

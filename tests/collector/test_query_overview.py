@@ -79,7 +79,7 @@ def test_cores_are_those_of_all_pods_together_and_allow_for_what_was_not_covered
 def test_of_more_services_than_wanted_the_dearest_are_kept_and_the_rest_counted() -> None:
     store = stored([window(f"f {at + 1}", service=f"s{at}", pod=f"p{at}") for at in range(6)])
     answer = of(store, most=2)
-    assert (answer["service"], answer["left_out"]) == (["s4", "s5"], 4)
+    assert (answer["service"], answer["omitted"]) == (["s4", "s5"], 4)
     assert answer["basis"]["pods"] == 6
 
 
@@ -122,6 +122,6 @@ async def test_the_collector_bounds_how_many_services_it_tells_of() -> None:
     store = stored([window("f 2", service=f"s{at}") for at in range(4)])
     async with serving(store, QueryLimits(max_rows=3)) as client:
         answer = await get(client, "overview", type="cpu", limit="99")
-        assert (answer["service"], answer["left_out"]) == (["s0", "s1", "s2"], 1)
+        assert (answer["service"], answer["omitted"]) == (["s0", "s1", "s2"], 1)
         answer = await get(client, "overview", type="cpu", limit="1")
-        assert (answer["service"], answer["left_out"]) == (["s0"], 3)
+        assert (answer["service"], answer["omitted"]) == (["s0"], 3)

@@ -105,7 +105,7 @@ def test_what_lowered_the_rate_what_was_left_out_and_what_read_are_said() -> Non
     )["quality"]
     assert found["reduced"] == ["cgroup", "cpu", "paused"]
     assert found["readers"] == ["own", "py-spy"]
-    assert (found["other_samples"], found["paused_seconds"]) == (7, 1)
+    assert (found["other_samples"], found["preempted_seconds"]) == (7, 1)
 
 
 def test_a_process_shipped_by_thread_is_watched_once() -> None:

@@ -128,7 +128,7 @@ def test_two_rates_add_up_as_time_and_as_samples() -> None:
     drawn = asked(store, lambda reading: flame(reading, [question()], CPU, lines=False, nodes=9, most=9))
     assert drawn["sides"][0]["self_samples"] == [0, 199]
     assert drawn["sides"][0]["self_us"] == [0, round((99 * 10_101_010 + 100 * 10_000_000) / 1000)]
-    assert drawn["sides"][0]["periods_us"] == [10_000.0, 10_101.01]
+    assert drawn["sides"][0]["sampling_periods_us"] == [10_000.0, 10_101.01]
 
 
 def test_more_time_than_63_bits_of_nanoseconds_is_added_up_all_the_same() -> None:
@@ -221,7 +221,7 @@ def test_only_the_drawn_tree_is_pruned() -> None:
     assert whole["pruned"] == {"nodes": 0, "limit": None}
     table = asked(store, lambda reading: functions(reading, [question()], WALL, by=By.SELF, limit=3))
     assert table["rows"]["function"] == ["f100", "f99", "f98"]
-    assert table["functions"] == 101
+    assert table["functions_total"] == 101
 
 
 def test_where_two_sides_differ_most_in_depth_is_said() -> None:

@@ -65,7 +65,7 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
         "compare": [("compare", given) for given in sides],
         "verdict": [("verdict", given) for given in sides],
         "depth": [("depth", given) for given in [*every, *sides]],
-        "depth/frames": [("depth/frames", given) for given in [*every, *sides]],
+        "stack-composition": [("stack-composition", given) for given in [*every, *sides]],
         "top": [("top", given) for given in [*every, *sides]],
         "lines": [("lines", {**given, "function": "main"}) for given in every],
         "export": [
@@ -82,7 +82,7 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
         "captures/{id}/events": [(f"{one}/events", {})],
         "captures/{id}/recordings": [(f"{one}/recordings", {})],
         "captures/{id}/{name}.speedscope.json": [(f"{one}/{recording}.speedscope.json", {})],
-        "captures/{id}/offsets": [(f"{one}/offsets", {})],
+        "captures/{id}/subsecond-heatmap": [(f"{one}/subsecond-heatmap", {})],
         "captures/{id}/loops": [(f"{one}/loops", {})],
         "captures/{id}/flamegraph": [(f"{one}/flamegraph", {})],
         "agents": [("agents", {}), ("agents", {"service": f"{MARK}-shop"})],
@@ -97,8 +97,8 @@ def calls(theirs: str, recording: str, link: str, deploy: str) -> Calls:
     }
 
 
-_MOMENTS = ("captures/{id}/offsets", "captures/{id}/loops")
-QUIET = ("timeline", "heatmap", "depth", "depth/frames", "lines", *_MOMENTS)
+_MOMENTS = ("captures/{id}/subsecond-heatmap", "captures/{id}/loops")
+QUIET = ("timeline", "heatmap", "depth", "stack-composition", "lines", *_MOMENTS)
 """Paths whose answers are numbers: they tell how many pods or samples there are, by which they are judged."""
 
 

@@ -172,8 +172,8 @@ def test_a_capture_started_over_http_says_what_ran_at_each_moment(live: Live) ->
     assert wrong <= right // 50, (right, wrong)
 
     # The flame graph of the middle of a turn has this turn's function, and not the other.
-    offsets = live.get(f"/api/v1/captures/{capture}/offsets?type=wall&step_ms=20")
-    assert sum(offsets["sampled"]) == part["samples"]
+    offsets = live.get(f"/api/v1/captures/{capture}/subsecond-heatmap?type=wall&step_ms=20")
+    assert sum(offsets["all_samples"]) == part["samples"]
     start_us = int(offsets["start"]) * 1_000_000
     first_us, last_us = (offsets["recordings"][0][name] for name in ("from_us", "until_us"))
     seen = set()
@@ -207,7 +207,7 @@ def test_two_captures_in_a_row_are_told_apart_and_a_stop_keeps_what_there_is(liv
     assert live.stored(second) == ended["samples"] > 20
     assert live.stored(first) == stopped["samples"]
     assert live.get(f"/api/v1/captures/{second}/recordings")["recordings"] == []
-    assert live.ask("GET", f"/api/v1/captures/{second}/offsets")[0] == 404
+    assert live.ask("GET", f"/api/v1/captures/{second}/subsecond-heatmap")[0] == 404
 
 
 def test_a_capture_outlives_its_collector(tmp_path: Path) -> None:

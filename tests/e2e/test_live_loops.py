@@ -41,9 +41,9 @@ def test_what_held_a_loop_is_found_from_when_until_when(tmp_path: Path) -> None:
         ]
         assert carrier.end(signal.SIGTERM) == 0, carrier.said()
     (thread,) = told["threads"]
-    assert (thread["thread"], 0 < thread["busy_us"] < thread["us"]) == ("MainThread", True)
-    assert told["stretches"]
-    for one in told["stretches"]:
+    assert (thread["thread"], 0 < thread["busy_us"] < thread["observed_us"]) == ("MainThread", True)
+    assert told["blocking_spans"]
+    for one in told["blocking_spans"]:
         assert (one["function"], one["file"]) == ("reporting", "blocking.py")
         begin, end = (int(told["start"]) * 1_000_000 + one[name] for name in ("from_us", "until_us"))
         assert any(

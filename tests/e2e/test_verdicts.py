@@ -35,7 +35,7 @@ ASKED = {
     "renamed": (RENAMED,),
 }
 """What a pipeline would not allow of each version."""
-UNCHANGED = ("same", "unclear")
+UNCHANGED = ("unchanged", "inconclusive")
 """At so strict a level a change of 5 % may not be ruled out."""
 
 
@@ -101,10 +101,10 @@ def test_twice_the_cpu_fails_a_pipeline_and_names_the_function(tmp_path: Path) -
         run = ran(served, started, enough)
     assert run.truth("double") > 0.4
     assert (told["exit_code"], told["outcome"]) == (1, "regressed")
-    assert (told["verdict"]["direction"], told["verdict"]["method"]["measured"]) == ("more", "clock")
+    assert (told["verdict"]["direction"], told["verdict"]["method"]["rate_source"]) == ("increased", "clock")
     tax = row(told, "tax")["self"]
     # eleven times as many turns
-    assert tax["b"] > 4 * tax["a"] > 0
+    assert tax["comparison"] > 4 * tax["baseline"] > 0
 
 
 @pytest.mark.long
@@ -114,7 +114,7 @@ def test_eight_percent_more_is_found_with_its_function_and_fails_a_pipeline(ende
     code, told = ended.compared("more")
     assert (code, told["outcome"]) == (1, "regressed")
     assert [one["state"] for one in told["verdict"]["conditions"]] == ["regressed", "regressed"]
-    assert (told["verdict"]["direction"], told["verdict"]["method"]["measured"]) == ("more", "clock")
+    assert (told["verdict"]["direction"], told["verdict"]["method"]["rate_source"]) == ("increased", "clock")
     assert holds(ended.strictly("more"), truth)
     assert found(told)
     # 23 turns instead of 12 are 0.92 more, less what waits for a CPU in both
@@ -127,8 +127,8 @@ def test_no_more_cpu_is_told_as_no_change_and_passes(ended: Planted) -> None:
     truth = ended.run.truth("equal")
     assert abs(truth) < 0.04
     code, told = ended.compared("equal")
-    assert (code, told["outcome"]) == (0, "fine")
-    assert told["verdict"]["rate"]["detectable"] < 0.05
+    assert (code, told["outcome"]) == (0, "pass")
+    assert told["verdict"]["rate"]["min_detectable_effect"] < 0.05
     strictly = ended.strictly("equal")
     assert strictly["verdict"]["direction"] in UNCHANGED
     assert holds(strictly, truth)
@@ -140,7 +140,7 @@ def test_more_frames_are_found_and_cpu_is_unchanged(ended: Planted) -> None:
     code, told = ended.compared("deeper")
     assert (code, told["outcome"]) == (1, "regressed")
     depth = told["verdict"]["depth"]["p50"]
-    assert (depth["direction"], depth["delta"]) == ("more", 10)
+    assert (depth["direction"], depth["delta"]) == ("increased", 10)
     assert depth["low"] <= 10 <= depth["high"]
     strictly = ended.strictly("deeper")
     assert strictly["verdict"]["direction"] in UNCHANGED
@@ -150,7 +150,7 @@ def test_more_frames_are_found_and_cpu_is_unchanged(ended: Planted) -> None:
 @pytest.mark.long
 def test_a_renamed_and_moved_function_is_no_regression(ended: Planted) -> None:
     code, told = ended.compared("renamed")
-    assert (code, told["outcome"]) == (0, "fine")
+    assert (code, told["outcome"]) == (0, "pass")
     quote = row(told, "quote")
     assert quote["renamed_from"].startswith("price")
     assert not [one for one in told["rows"] if one["function"] == "price"]
@@ -163,13 +163,15 @@ def test_a_renamed_and_moved_function_is_no_regression(ended: Planted) -> None:
 def found(told: Mapping[str, Any]) -> bool:
     """Whether `tax` takes more, by itself and with what it calls."""
     tax = row(told, "tax")
-    return bool(tax["self"]["direction"] == tax["total"]["direction"] == "more")
+    return bool(tax["self"]["direction"] == tax["total"]["direction"] == "increased")
 
 
 def changed(told: Mapping[str, Any]) -> list[str]:
     """The functions that changed in themselves."""
     return [
-        one["function"] for one in told["rows"] if one["self"]["direction"] in ("more", "less", "new", "gone")
+        one["function"]
+        for one in told["rows"]
+        if one["self"]["direction"] in ("increased", "decreased", "new", "removed")
     ]
 
 

@@ -21,7 +21,7 @@ from tests.running import CHROMIUM, collector, eventually, running, sidelight
 THEMES = ("light", "dark")
 SERVICE = "/s/shop"
 VERSIONS = ("2026.11.20-a41c", "2026.11.21-9f02")
-SIDES = f"a=version:{VERSIONS[0]}&b=version:{VERSIONS[1]}"
+SIDES = f"baseline=version:{VERSIONS[0]}&comparison=version:{VERSIONS[1]}"
 PODS = 3
 RATE = 80
 """Requests a second of each pod: six pods of the shop are not all of the machine."""

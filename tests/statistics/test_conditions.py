@@ -145,12 +145,18 @@ def effect(
     a: float = 1.0,
     b: float = 1.0,
     half: float = 0.01,
-    direction: str = "same",
+    direction: str = "unchanged",
     detectable: float | None = 0.014,
 ) -> dict[str, Any]:
     """An Effect whose interval reaches `half` to both sides of the difference."""
-    told: dict[str, Any] = {"a": a, "b": b, "delta": b - a, "low": b - a - half, "high": b - a + half}
-    told |= {"direction": direction, "detectable": detectable if a else None, "p": 0.5}
+    told: dict[str, Any] = {
+        "baseline": a,
+        "comparison": b,
+        "delta": b - a,
+        "low": b - a - half,
+        "high": b - a + half,
+    }
+    told |= {"direction": direction, "min_detectable_effect": detectable if a else None, "p": 0.5}
     for name in ("delta", "low", "high"):
         relative = told[name] / a if a else None
         told["relative" if name == "delta" else f"relative_{name}"] = relative
@@ -162,7 +168,7 @@ def effect(
     [
         (
             "cpu>+3%",
-            effect(b=1.05, direction="more"),
+            effect(b=1.05, direction="increased"),
             State.REGRESSED,
             "CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
         ),
@@ -173,64 +179,84 @@ def effect(
             "CPU time: +1.0 % (+0.5 % to +1.5 %), not beyond +3 %.",
         ),
         # outside noise, and allowed
-        ("cpu>+3%", effect(b=1.025, direction="more"), State.FINE, "not beyond"),
+        ("cpu>+3%", effect(b=1.025, direction="increased"), State.FINE, "not beyond"),
         # just the threshold is not beyond it
-        ("cpu>+50%", effect(b=1.5, half=0.0, direction="more", detectable=0.0), State.FINE, "not beyond"),
+        (
+            "cpu>+50%",
+            effect(b=1.5, half=0.0, direction="increased", detectable=0.0),
+            State.FINE,
+            "not beyond",
+        ),
         # beyond the threshold, but within noise, and too little was seen
         (
             "cpu>+3%",
-            effect(b=1.05, half=0.2, direction="unclear", detectable=0.3),
+            effect(b=1.05, half=0.2, direction="inconclusive", detectable=0.3),
             State.UNCLEAR,
             "not enough",
         ),
         # the interval reaches over the threshold, but a change as large would have been seen
-        ("cpu>+3%", effect(b=1.025, direction="same", detectable=0.03), State.FINE, "not beyond"),
+        ("cpu>+3%", effect(b=1.025, direction="unchanged", detectable=0.03), State.FINE, "not beyond"),
         (
             "cpu>+3%",
-            effect(b=0.5, half=0.9, direction="unclear", detectable=1.3),
+            effect(b=0.5, half=0.9, direction="inconclusive", detectable=1.3),
             State.UNCLEAR,
             "not enough",
         ),
-        ("cpu>+3%", effect(b=0.5, half=9, direction="less", detectable=13.0), State.FINE, "not beyond"),
-        ("cpu<-3%", effect(b=0.9, direction="less"), State.REGRESSED, "beyond \u22123 %"),
-        ("cpu<-3%", effect(b=1.2, direction="more"), State.FINE, "not beyond \u22123 %"),
+        ("cpu>+3%", effect(b=0.5, half=9, direction="decreased", detectable=13.0), State.FINE, "not beyond"),
+        ("cpu<-3%", effect(b=0.9, direction="decreased"), State.REGRESSED, "beyond \u22123 %"),
+        ("cpu<-3%", effect(b=1.2, direction="increased"), State.FINE, "not beyond \u22123 %"),
         ("cpu<-3%", effect(b=0.99), State.FINE, "not beyond"),
         (
             "cpu<-3%",
-            effect(b=0.99, half=0.1, direction="unclear", detectable=0.2),
+            effect(b=0.99, half=0.1, direction="inconclusive", detectable=0.2),
             State.UNCLEAR,
             "not enough",
         ),
-        ("cpu>+30ms", effect(b=1.05, direction="more"), State.REGRESSED, "+50.0 ms (+40.0 ms to +60.0 ms)"),
-        ("cpu>+0.06s", effect(b=1.05, direction="more"), State.FINE, "not beyond +0.06 s"),
-        ("idle<-5pp", effect(a=0.5, b=0.375, direction="less"), State.REGRESSED, "\u221212.5 points"),
-        ("idle<-5pp", effect(a=0.5, b=0.47, direction="less"), State.FINE, "not beyond \u22125 points"),
-        ("idle<-5%", effect(a=0.5, b=0.47, direction="less"), State.REGRESSED, "\u22126.0 %"),
-        ("depth.p95>+5", effect(a=40, b=48, half=2, direction="more"), State.REGRESSED, "+8.00 frames"),
-        ("depth.p95>+5", effect(a=40, b=44, half=2, direction="more", detectable=0.07), State.FINE, "+4.00"),
+        (
+            "cpu>+30ms",
+            effect(b=1.05, direction="increased"),
+            State.REGRESSED,
+            "+50.0 ms (+40.0 ms to +60.0 ms)",
+        ),
+        ("cpu>+0.06s", effect(b=1.05, direction="increased"), State.FINE, "not beyond +0.06 s"),
+        ("idle<-5pp", effect(a=0.5, b=0.375, direction="decreased"), State.REGRESSED, "\u221212.5 points"),
+        ("idle<-5pp", effect(a=0.5, b=0.47, direction="decreased"), State.FINE, "not beyond \u22125 points"),
+        ("idle<-5%", effect(a=0.5, b=0.47, direction="decreased"), State.REGRESSED, "\u22126.0 %"),
+        ("depth.p95>+5", effect(a=40, b=48, half=2, direction="increased"), State.REGRESSED, "+8.00 frames"),
         (
             "depth.p95>+5",
-            effect(a=40, b=44, half=2, direction="more", detectable=0.2),
+            effect(a=40, b=44, half=2, direction="increased", detectable=0.07),
+            State.FINE,
+            "+4.00",
+        ),
+        (
+            "depth.p95>+5",
+            effect(a=40, b=44, half=2, direction="increased", detectable=0.2),
             State.UNCLEAR,
             "not en",
         ),
-        ("depth.max>+5", {"a": 40, "b": 46}, State.REGRESSED, "+6.00 frames (40.0 \u2192 46.0), beyond +5"),
-        ("depth.max>+5", {"a": 40, "b": 45}, State.FINE, "not beyond"),
-        ("depth.max<-5", {"a": 40, "b": 34}, State.REGRESSED, "\u22126.00 frames"),
+        (
+            "depth.max>+5",
+            {"baseline": 40, "comparison": 46},
+            State.REGRESSED,
+            "+6.00 frames (40.0 \u2192 46.0), beyond +5",
+        ),
+        ("depth.max>+5", {"baseline": 40, "comparison": 45}, State.FINE, "not beyond"),
+        ("depth.max<-5", {"baseline": 40, "comparison": 34}, State.REGRESSED, "\u22126.00 frames"),
         # nothing is allowed: only what the model calls a change, or no change, can be judged
-        ("cpu>+0%", effect(b=1.02, direction="more"), State.REGRESSED, "beyond 0 %"),
+        ("cpu>+0%", effect(b=1.02, direction="increased"), State.REGRESSED, "beyond 0 %"),
         ("cpu>+0%", effect(b=1.002), State.FINE, "no detectable change"),
-        ("cpu>+0%", effect(b=1.002, direction="unclear"), State.UNCLEAR, "not enough"),
+        ("cpu>+0%", effect(b=1.002, direction="inconclusive"), State.UNCLEAR, "not enough"),
         # what A has not
         ("function:f>+500%", effect(a=0, b=0.1, direction="new"), State.REGRESSED, "A has none, B has some"),
-        ("function:f>+500%", effect(a=0, b=0.1, direction="unclear"), State.UNCLEAR, "A has none"),
+        ("function:f>+500%", effect(a=0, b=0.1, direction="inconclusive"), State.UNCLEAR, "A has none"),
         ("function:f>+500ms", effect(a=0, b=0.1, direction="new"), State.FINE, "not beyond +500 ms"),
-        ("function:f<-1%", effect(a=0.1, b=0, direction="gone"), State.REGRESSED, "\u2212100.0 %"),
+        ("function:f<-1%", effect(a=0.1, b=0, direction="removed"), State.REGRESSED, "\u2212100.0 %"),
         ("function:f>+1%", effect(a=0, b=0), State.FINE, "time of f: on neither side."),
         ("function:f>+1%", None, State.FINE, "on neither side"),
         ("idle>+1%", None, State.UNCLEAR, "nothing was measured"),
-        ("cpu>+3%", {"direction": "unknown"}, State.UNCLEAR, "a side was not watched"),
-        ("cpu>+3%", {"direction": "incomparable"}, State.INCOMPARABLE, "not comparable"),
+        ("cpu>+3%", {"direction": "no_data"}, State.UNCLEAR, "a side was not watched"),
+        ("cpu>+3%", {"direction": "not_comparable"}, State.INCOMPARABLE, "not comparable"),
     ],
 )
 def test_a_condition_is_judged(text: str, given: dict[str, Any] | None, state: State, sentence: str) -> None:
@@ -240,7 +266,7 @@ def test_a_condition_is_judged(text: str, given: dict[str, Any] | None, state: S
 
 
 def test_points_of_a_function_are_of_the_whole_of_a() -> None:
-    grown = effect(a=0.1, b=0.14, half=0.005, direction="more")
+    grown = effect(a=0.1, b=0.14, half=0.005, direction="increased")
     assert judge(parse("function:f>+3pp"), grown, whole=1.0)[0] is State.REGRESSED
     assert judge(parse("function:f>+3pp"), grown, whole=2.0)[0] is State.FINE
     assert judge(parse("function:f>+3pp"), effect(a=0.1, b=0.1)) == (
@@ -249,14 +275,14 @@ def test_points_of_a_function_are_of_the_whole_of_a() -> None:
     )
 
 
-DIRECTIONS = st.sampled_from(["more", "less", "new", "gone", "same", "unclear"])
+DIRECTIONS = st.sampled_from(["increased", "decreased", "new", "removed", "unchanged", "inconclusive"])
 NUMBERS = st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(math.inf), st.just(math.nan))
 EFFECTS = st.fixed_dictionaries(
     {
-        "a": st.floats(0, 1e6),
-        "b": st.floats(0, 1e6),
+        "baseline": st.floats(0, 1e6),
+        "comparison": st.floats(0, 1e6),
         "direction": DIRECTIONS,
-        **dict.fromkeys(("delta", "low", "high", "detectable"), NUMBERS),
+        **dict.fromkeys(("delta", "low", "high", "min_detectable_effect"), NUMBERS),
         **dict.fromkeys(("relative", "relative_low", "relative_high"), NUMBERS),
     }
 )
@@ -278,7 +304,7 @@ def test_only_a_change_in_the_direction_of_the_condition_regresses(
     condition: Condition, a: float, b: float, half: float
 ) -> None:
     outside = abs(b - a) > half
-    direction = "unclear" if not outside else "more" if b > a else "less"
+    direction = "inconclusive" if not outside else "increased" if b > a else "decreased"
     state, _ = judge(condition, effect(a, b, half, direction, 1.4 * half / a), whole=1.0)
     if state is State.REGRESSED and condition.subject != "depth.max":
         assert outside
@@ -289,7 +315,7 @@ def test_only_a_change_in_the_direction_of_the_condition_regresses(
 def test_what_regresses_at_a_threshold_regresses_at_each_lower_one(
     subject: str, a: float, b: float, half: float, threshold: float
 ) -> None:
-    direction = "unclear" if abs(b - a) <= half else "more" if b > a else "less"
+    direction = "inconclusive" if abs(b - a) <= half else "increased" if b > a else "decreased"
     given = effect(a, b, half, direction, 1.4 * half / a)
     states = [judge(Condition(subject, "", 1, at, "%"), given)[0] for at in (threshold, threshold / 2, 0.0)]
     if State.REGRESSED in states:
@@ -307,8 +333,8 @@ def test_what_regresses_at_a_threshold_regresses_at_each_lower_one(
         ("idle<-5pp", effect(a=0.5, detectable=0.2), 10.0),
         ("depth.p95>+5", effect(a=40, b=41, detectable=0.1), 4.0),
         ("function:f>+1%", effect(a=0, b=0.1), None),
-        ("depth.max>+5", {"a": 40, "b": 41}, None),
-        ("cpu>+3%", {"direction": "unknown"}, None),
+        ("depth.max>+5", {"baseline": 40, "comparison": 41}, None),
+        ("cpu>+3%", {"direction": "no_data"}, None),
         ("cpu>+3%", None, None),
         ("cpu>+3%", effect(detectable=None), None),
     ],
@@ -323,7 +349,7 @@ def test_what_would_have_been_seen_is_told_in_the_unit_of_the_condition(
 def test_what_would_have_been_seen_does_not_depend_on_the_estimate(
     condition: Condition, a: float, b: float, other: float, least: float
 ) -> None:
-    one, two = (effect(a, to, 0.1, "unclear", least) for to in (b, other))
+    one, two = (effect(a, to, 0.1, "inconclusive", least) for to in (b, other))
     assert detectable(condition, one, whole=1.0) == detectable(condition, two, whole=1.0)
 
 
@@ -331,10 +357,10 @@ def test_what_would_have_been_seen_does_not_depend_on_the_estimate(
     ("states", "found"),
     [
         ([], State.FINE),
-        (["fine", "fine"], State.FINE),
-        (["fine", "unclear"], State.UNCLEAR),
-        (["unclear", "incomparable"], State.INCOMPARABLE),
-        (["incomparable", "regressed", "unclear"], State.REGRESSED),
+        (["pass", "pass"], State.FINE),
+        (["pass", "inconclusive"], State.UNCLEAR),
+        (["inconclusive", "not_comparable"], State.INCOMPARABLE),
+        (["not_comparable", "regressed", "inconclusive"], State.REGRESSED),
     ],
 )
 def test_a_pipeline_goes_by_the_worst_condition(states: list[str], found: State) -> None:

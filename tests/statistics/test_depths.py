@@ -122,7 +122,7 @@ def test_a_side_without_samples_has_no_depth() -> None:
 def test_one_depth_alone_is_certain() -> None:
     a = np.full((1, 2, 8), 50.0)
     found = compared([7], a, a)
-    assert found.quantiles.a.tolist() == [7, 7, 7]
+    assert found.quantiles.baseline.tolist() == [7, 7, 7]
     assert (found.mean.low[0], found.mean.high[0]) == pytest.approx((0, 0))
     assert (found.gap.low, found.gap.high) == (0, 0)
 

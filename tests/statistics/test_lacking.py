@@ -48,7 +48,7 @@ def test_few_samples_in_a_short_time_need_as_much_more_as_counting_them_says() -
 
 def test_a_single_pod_in_one_stretch_lacks_time_even_where_its_numbers_have_no_noise() -> None:
     plan, found = brief(1)
-    assert found.detectable[0] <= plan.detect
+    assert found.min_detectable_effect[0] <= plan.detect
     assert enough(more(found, plan)).brief
 
 

@@ -28,7 +28,7 @@ def test_seconds_of_another_unit_make_the_same_relative_change(
 ) -> None:
     a, b = pods(seed, few), pods(seed + 1, many)
     one, two = judge(a, b, **how)[1], judge(a * unit, b * unit, **how)[1]
-    for name in ("relative", "relative_low", "relative_high", "p", "detectable", "df"):
+    for name in ("relative", "relative_low", "relative_high", "p", "min_detectable_effect", "df"):
         assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-6, abs=1e-9), name
     assert two.low == pytest.approx(one.low * unit, rel=1e-6, abs=1e-9 * unit)
 
@@ -48,7 +48,9 @@ def test_pods_that_never_vary_in_time_are_judged_by_students_t() -> None:
         for rates in ((0.9, 1.0, 1.1, 1.2), (1.3, 1.5, 1.1, 1.7))
     )
     found = judge(a, b, same_time=True)[1]
-    assert (found.a[0], found.b[0], found.delta[0], found.df[0]) == pytest.approx((1.05, 1.4, 0.35, 6))
+    assert (found.baseline[0], found.comparison[0], found.delta[0], found.df[0]) == pytest.approx(
+        (1.05, 1.4, 0.35, 6)
+    )
     assert found.variance[0] == pytest.approx((0.05 / 3 + 0.2 / 3) / 2 * (1 / 4 + 1 / 4))
     half = 2.612242 * sqrt(0.0208333)  # the 98 % point of 6 degrees: 4 % of the level is the test's
     assert (found.low[0], found.high[0]) == pytest.approx((0.35 - half, 0.35 + half), abs=1e-5)
@@ -75,7 +77,7 @@ def test_many_quantities_are_judged_as_each_would_be(count: int) -> None:
     for at in (0, min(AT_ONCE, count) - 1, count - 1):
         one = slice(at, at + 1)
         alone = effects(plan, a[one], b[one], none[one], none[one])
-        for name in ("a", "b", "low", "high", "p", "variance", "detectable"):
+        for name in ("baseline", "comparison", "low", "high", "p", "variance", "min_detectable_effect"):
             assert getattr(found, name)[at] == pytest.approx(getattr(alone, name)[0], rel=1e-9), name
 
 
@@ -122,7 +124,7 @@ def test_load_that_both_sides_had_at_the_same_time_cancels(seed: int, count: int
     together = judge(a * load, b * load, same_time=True)[1]
     apart = judge(a * load, b * load)[1]
     assert together.variance[0] < apart.variance[0]
-    assert together.detectable[0] < 0.5 * apart.detectable[0]
+    assert together.min_detectable_effect[0] < 0.5 * apart.min_detectable_effect[0]
 
 
 @settings(max_examples=25)
@@ -203,7 +205,7 @@ def test_where_nothing_tells_what_load_does_no_change_is_told_and_no_interval(ho
     assert found.direction == (Direction.UNCLEAR,) * 3
     assert found.p.tolist() == [1.0] * 3
     assert np.isnan([found.low, found.high, found.relative_low, found.relative_high]).all()
-    assert np.isinf(found.detectable).all()
+    assert np.isinf(found.min_detectable_effect).all()
     assert found.relative[0] == pytest.approx(2, rel=0.2)
     both = np.zeros((1, 6, 16))
     assert judge(both, both, load=Load.UNKNOWN, **how)[1].direction == (Direction.SAME,), "neither took any"
@@ -213,7 +215,7 @@ def test_assumed_equal_load_leaves_noise_that_does_not_last() -> None:
     a, b = pods(1, 6), 1.2 * pods(2, 6)
     equal, course = (judge(a, b, load=load)[1] for load in (Load.ASSUMED_EQUAL, Load.COURSE))
     assert equal.direction == (Direction.MORE,)
-    assert equal.detectable[0] < course.detectable[0]
+    assert equal.min_detectable_effect[0] < course.min_detectable_effect[0]
     assert judge(a, b, load=Load.ASSUMED_EQUAL, same_time=True)[0].load is Load.CONCURRENT
 
 
@@ -307,7 +309,7 @@ def test_a_change_as_large_as_is_called_detectable_is_found_in_four_of_five() ->
     trials = 6000
     for count in (2, 4, 8):
         a, b = (pods(seed, count, spread=0.05, quantities=trials) for seed in (31, 32))
-        aim = float(np.median(judge(a, b, same_time=True)[1].detectable))
+        aim = float(np.median(judge(a, b, same_time=True)[1].min_detectable_effect))
         found = judge(a, (1 + aim) * b, same_time=True)[1]
         assert 0.74 <= float((found.p <= 0.05).mean()) <= 0.86
 
@@ -340,7 +342,7 @@ def test_half_an_interval_is_no_less_than_a_standard_error_of_counting() -> None
     a, b = alike * (1 + luck), alike * (1 - luck)
     plan = design(even(2), even(2), a[0], b[0], same_time=True)
     single, family = (effects(plan, a, b, *[np.array([99.0])] * 2, family=of) for of in (False, True))
-    counted = sqrt(2 * 100) / 99 * single.a[0]
+    counted = sqrt(2 * 100) / 99 * single.baseline[0]
     assert single.high[0] - single.delta[0] == pytest.approx(counted)
     assert family.high[0] - family.delta[0] == pytest.approx(1.96 * counted, rel=1e-3)
 

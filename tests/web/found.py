@@ -16,19 +16,19 @@ Json = dict[str, Any]
 def effect(a: float, b: float, half: float, direction: str = "", **changes: Any) -> Json:
     """B minus A with an interval of so much on either side; the direction follows unless given."""
     delta = b - a
-    way = direction or ("same" if abs(delta) <= half else "more" if delta > 0 else "less")
+    way = direction or ("unchanged" if abs(delta) <= half else "increased" if delta > 0 else "decreased")
     relative = [(delta + by) / a if a else None for by in (0, -half, half)]
     names = ("relative", "relative_low", "relative_high")
     return {
-        "a": a,
-        "b": b,
+        "baseline": a,
+        "comparison": b,
         "delta": delta,
         "low": delta - half,
         "high": delta + half,
         **dict(zip(names, relative, strict=True)),
         "p": 0.001,
         "direction": way,
-        "detectable": 0.03,
+        "min_detectable_effect": 0.03,
         **changes,
     }
 
@@ -37,10 +37,11 @@ def columns(effects: list[Json], agree: list[tuple[int, int]], q: list[float]) -
     """Effects as columns."""
     names = list(effect(1, 1, 1))
     found: Json = {name: [one[name] for one in effects] for name in names}
-    return {**found, "q": q, "agree": [one for one, _ in agree], "of": [of for _, of in agree]}
+    pods = {"pods_agreeing": [one for one, _ in agree], "pods_total": [of for _, of in agree]}
+    return {**found, "q": q, **pods}
 
 
-def check(name: str, state: str = "alike", severity: str = "ok", text: str = "", hint: str = "") -> Json:
+def check(name: str, state: str = "match", severity: str = "ok", text: str = "", hint: str = "") -> Json:
     """One thing that makes sides comparable or not."""
     return {"name": name, "state": state, "severity": severity, "reason": "", "text": text, "hint": hint}
 
@@ -50,8 +51,8 @@ def verdict(**changes: Any) -> Json:
     functions = [("render", "jinja2/runtime.py", 0.02, 0.06), ("query", "shop/db.py", 0.06, 0.06)]
     total = [effect(a, b, 0.004) for _, _, a, b in functions]
     return {
-        "sentence": "B takes 45.5 % more CPU time than A.",
-        "direction": "more",
+        "summary": "B takes 45.5 % more CPU time than A.",
+        "direction": "increased",
         "rate": effect(0.11, 0.16, 0.01),
         "idle": effect(0.58, 0.62, 0.01),
         "depth": {
@@ -60,7 +61,7 @@ def verdict(**changes: Any) -> Json:
             "gap": {"depth": 3, "gap": 0.375, "low": 0.33, "high": 0.41},
         },
         "loop": None,
-        "roles": [],
+        "thread_kinds": [],
         "checks": [
             check("mode", text="gil on both sides"),
             check("load", "unknown", text="requests are not counted"),
@@ -83,9 +84,9 @@ def verdict(**changes: Any) -> Json:
             "total": columns(total, [(5, 6), (3, 6)], [0.0004, 0.61]),
             "self": columns(total, [(5, 6), (3, 6)], [0.0004, 0.61]),
         },
-        "functions_in_all": 2,
-        "method": {"unit": "pod-second", "level": 0.05, "alpha": 0.05, "look": 1},
-        "more": None,
+        "functions_total": 2,
+        "method": {"unit": "pod-second", "alpha_spent": 0.05, "alpha": 0.05, "analysis_index": 1},
+        "required": None,
         "conditions": [],
         **changes,
     }

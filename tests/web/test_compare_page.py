@@ -18,7 +18,7 @@ from tests.web.found import Json, check, columns, effect, judged, verdict
 from tests.web.profiles import HOSTILE_SERVICE
 from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
 
-SIDES = "a=version%3Av1&b=version%3Av2&load=equal"
+SIDES = "baseline=version%3Av1&comparison=version%3Av2&load=equal"
 GREY = "#c9ccd3"
 MINUS = "\N{MINUS SIGN}"
 ROW = 20
@@ -26,7 +26,7 @@ ROW = 20
 HOSTILE = "<img src=x onerror=alert(1)>\u202e;\N{GRINNING FACE}" + "x" * 2000
 LOAD = check(
     "load",
-    "differs",
+    "mismatch",
     "warn",
     "A's processes used 0.095 CPU seconds per pod-second, B's 0.140: one side was busier, or costs more "
     "per request",
@@ -37,7 +37,7 @@ SENTENCE = (
     "0.168 → 0.332 seconds per pod-second): about 12 minutes more of both sides would show a change of 5 %."
 )
 HOLDERS = [
-    {"function": name, "file": "app.py", "a": a, "b": b, "effect": effect(a, b, 0.02)}
+    {"function": name, "file": "app.py", "baseline": a, "comparison": b, "effect": effect(a, b, 0.02)}
     for name, a, b in (
         ("Checkout.handle", 0.107, 0.25),
         ("serve", 0.008, 0.009),
@@ -50,13 +50,13 @@ def full(**changes: Any) -> Json:
     """A verdict that says something about everything there is."""
     return verdict(
         **{
-            "sentence": SENTENCE,
+            "summary": SENTENCE,
             "idle": effect(0.832, 0.668, 0.185),
-            "roles": [
+            "thread_kinds": [
                 {"thread": "main", "idle": effect(0.2, 0.1, 0.02)},
                 {"thread": "other", "idle": effect(0.9, 0.9, 0.02)},
             ],
-            "loop": {"busy": effect(0.128, 0.273, 0.169, "unclear"), "holders": HOLDERS},
+            "loop": {"busy": effect(0.128, 0.273, 0.169, "inconclusive"), "blockers": HOLDERS},
             "checks": [check("mode", text="gil on both sides"), LOAD],
             **changes,
         }
@@ -128,7 +128,7 @@ def test_three_clicks_lead_from_the_front_page_to_the_changed_functions(shop: st
     page.mouse.up()
     expect(sentence(page)).to_contain_text("B takes 89.9 % more CPU time than A")
     assert len(asked) == 1, "pressing the link asks once"
-    assert (given(page)["a"], given(page)["b"]) == ("version:v1", "version:v2")
+    assert (given(page)["baseline"], given(page)["comparison"]) == ("version:v1", "version:v2")
     expect(region(page)).to_contain_text("99 % of it comes from 2 call paths:")
     assert region(page).locator(".why").get_by_role("link").all_inner_texts() == ["parse", "price"]
     region(page).get_by_role("link", name="parse").click()
@@ -151,7 +151,7 @@ def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open
     drawn = {each["name"].split(" ")[0]: each for each in boxes(page)}
     assert {name: each["hatch"] for name, each in drawn.items() if each["hatch"]} == {
         "cached": "new",
-        "legacy": "gone",
+        "legacy": "removed",
         "loop": "new",
     }
     assert drawn["query"]["fill"] == GREY
@@ -216,7 +216,7 @@ def test_side_by_side_links_pointer_search_and_zoom(shop: str, open_page: Open) 
 
 
 def test_side_by_side_scrolls_together(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/deep/compare?a=match:&b=match:&view=sides")
+    page = open_page(f"{shop}/s/deep/compare?baseline=match:&comparison=match:&view=sides")
     boxes(page)
     tops = "[...document.querySelectorAll('.flame-scroll')].map(each => Math.round(each.scrollTop))"
 
@@ -265,7 +265,7 @@ def test_table_lists_changes_and_only_significant_ones_if_asked(shop: str, open_
     page = open_page(f"{shop}/s/shop/compare?{SIDES}&view=table")
     assert cells(page, "legacy")[:3] == ["30.0 ms/s", "0 ms/s", f"▼ {MINUS}30.0 ms/s"]
     assert cells(page, "cached")[-3:] == ["new in B", "2 of 2", ".001"]
-    assert cells(page, "legacy")[-3:] == ["gone in B", "2 of 2", ".001"]
+    assert cells(page, "legacy")[-3:] == ["removed in B", "2 of 2", ".001"]
     assert cells(page, "query")[-3:] == ["within noise", "0 of 2", "1.000"]
     page.goto(f"{shop}/s/pay/compare?{SIDES}&view=table")
     rows = page.locator(".panel tbody tr")
@@ -341,18 +341,18 @@ def test_sides_can_be_swapped_and_never_stand_over_old_numbers(shop: str, open_p
 
 
 def test_older_versions_say_when_they_ran_and_bring_their_time(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/old/compare?a=version%3Anow&b=version%3Anow")
+    page = open_page(f"{shop}/s/old/compare?baseline=version%3Anow&comparison=version%3Anow")
     picker = page.get_by_label("Version of side A")
     expect(picker.locator("option", has_text="before")).to_have_text(
         re.compile("before · since 5 h ago · 2 pods")
     )
     picker.select_option("version:before")
     expect(page.get_by_role("region", name="Side A").locator(".basis")).to_contain_text("660 samples")
-    assert given(page)["a"] == "version:before"
-    assert {"a_from", "a_until"} <= set(given(page))
+    assert given(page)["baseline"] == "version:before"
+    assert {"baseline_from", "baseline_until"} <= set(given(page))
     expect(sentence(page)).to_contain_text("(0.110 → 0.160 seconds per pod-second)")
     page.get_by_label("Version of side A").select_option("version:now")
-    eventually("the page's range again", lambda: "a_from" not in given(page))
+    eventually("the page's range again", lambda: "baseline_from" not in given(page))
 
 
 def test_one_version_alone_offers_other_sides(shop: str, open_page: Open) -> None:
@@ -406,7 +406,7 @@ def test_side_can_be_a_capture_any_label_or_another_time(shop: str, open_page: O
     a.get_by_label("Version of side A").select_option("capture")
     expect(a.get_by_label("Capture of side A").locator("option", has_text="c_01abc")).to_have_count(1)
     a.get_by_label("Capture of side A").select_option("c_01abc")
-    eventually("the capture is a side", lambda: given(page)["a"] == 'match:capture="c_01abc"')
+    eventually("the capture is a side", lambda: given(page)["baseline"] == 'match:capture="c_01abc"')
     expect(a.locator(".basis")).to_contain_text("79 samples")
     page.reload()
     expect(a.get_by_label("Capture of side A")).to_have_value("c_01abc")
@@ -416,10 +416,10 @@ def test_side_can_be_a_capture_any_label_or_another_time(shop: str, open_page: O
     a.get_by_role("button", name="+ label").click()
     a.get_by_label("Label", exact=True).select_option("pod")
     a.get_by_role("option", name="same-v1-0").click()
-    eventually("a label is a side", lambda: given(page)["a"] == 'match:pod="same-v1-0"')
+    eventually("a label is a side", lambda: given(page)["baseline"] == 'match:pod="same-v1-0"')
     a.locator("summary").first.click()
     a.get_by_role("button", name="the day before").click()
-    eventually("another time", lambda: "a_from" in given(page))
+    eventually("another time", lambda: "baseline_from" in given(page))
     expect(sentence(page)).to_contain_text("A has no windows here")
     a.get_by_role("button", name="Use the page's range").click()
     expect(a.locator(".basis")).to_contain_text("79 samples")
@@ -491,9 +491,9 @@ def test_explanation_leads_to_its_place_from_any_other_view(shop: str, open_page
 
 def test_incomparable_sides_say_why_once_and_are_not_coloured(shop: str, open_page: Open) -> None:
     text = "A command, B gil: the stacks of command are no match."
-    mode = check("mode", "differs", "refuse", text, "Set --mode alike on both sides.")
+    mode = check("mode", "mismatch", "blocking", text, "Set --mode alike on both sides.")
     found = full(
-        sentence=f"CPU time cannot be compared: {text}", direction="incomparable", checks=[mode, LOAD]
+        summary=f"CPU time cannot be compared: {text}", direction="not_comparable", checks=[mode, LOAD]
     )
     page = opened(shop, open_page, found)
     expect(page.locator(".doubts li")).to_have_text(
@@ -535,7 +535,7 @@ def test_requests_scale_the_graph(shop: str, open_page: Open) -> None:
 
 
 def test_full_verdict_with_warnings_is_accessible(shop: str, open_page: Open, axe: str) -> None:
-    warned = check("Python", "differs", "warn", "A 3.11.7, B 3.14.0", "Compare like with like.")
+    warned = check("Python", "mismatch", "warn", "A 3.11.7, B 3.14.0", "Compare like with like.")
     found = full(checks=[warned, check("mode")])
     found["functions"]["renamed_from"] = ["old", None]
     page = opened(shop, open_page, found)
@@ -548,9 +548,9 @@ def test_hostile_names_are_text_and_fit(shop: str, open_page: Open) -> None:
     found = verdict(
         loop={
             "busy": effect(0.4, 0.5, 0.01),
-            "holders": [{"function": HOSTILE, "file": HOSTILE, "effect": effect(0, 0.1, 0.01)}],
+            "blockers": [{"function": HOSTILE, "file": HOSTILE, "effect": effect(0, 0.1, 0.01)}],
         },
-        checks=[check("Python", "differs", "warn", HOSTILE, HOSTILE)],
+        checks=[check("Python", "mismatch", "warn", HOSTILE, HOSTILE)],
         sentence=HOSTILE,
         explanation={"share": 0.9, "paths": [{"names": [HOSTILE, HOSTILE], "delta": 1, "share": 0.9}]},
         functions={
@@ -565,10 +565,10 @@ def test_hostile_names_are_text_and_fit(shop: str, open_page: Open) -> None:
     assert page.locator("main img, main script").count() == 0
     assert_fits(page, 320, 700)
     name = "%3Cb%20onclick%3Dalert(3)%3E%D7%A9%D7%9C%D7%95%D7%9D%2F%F0%9F%98%80%20%26%20co"
-    page = open_page(f"{shop}/s/{name}/compare?a=version%3A1%3B2&b=match%3Apod%3D%22x%22")
+    page = open_page(f"{shop}/s/{name}/compare?baseline=version%3A1%3B2&comparison=match%3Apod%3D%22x%22")
     expect(page.get_by_role("heading", level=1)).to_contain_text(HOSTILE_SERVICE)
     expect(region(page)).to_contain_text("B has no windows here")
-    page.goto(f"{shop}/s/{name}/compare?a=version%3A1%3B2&b=match%3A")
+    page.goto(f"{shop}/s/{name}/compare?baseline=version%3A1%3B2&comparison=match%3A")
     expect(sentence(page)).to_contain_text("CPU time")
     page.reload()
     expect(sentence(page)).to_contain_text("CPU time")

@@ -16,7 +16,7 @@ from tests.web.rules import violations_in_both_themes
 HOSTILE = "<b onclick=alert(1)>\u202e" + "v" * 300
 
 
-def deploy(state: str = "pass", direction: str = "same", **changes: Any) -> dict[str, Any]:
+def deploy(state: str = "pass", direction: str = "unchanged", **changes: Any) -> dict[str, Any]:
     rate = effect(0.1, 0.1081, 0.0022, direction)
     times = "from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z"
     return {
@@ -31,7 +31,7 @@ def deploy(state: str = "pass", direction: str = "same", **changes: Any) -> dict
         "summary": "B takes 8.1 % more CPU time than A.",
         "analyses": [{"index": 1, "state": state, "rate": rate}],
         "finished": None,
-        "links": {"view": f"/s/shop/compare?{times}&a=version%3Av1&b=version%3Av2"},
+        "links": {"view": f"/s/shop/compare?{times}&baseline=version%3Av1&comparison=version%3Av2"},
         **changes,
     }
 
@@ -65,20 +65,20 @@ def test_a_deploy_that_is_not_the_step_to_the_current_version_says_nothing_of_it
     assert "▲" not in shown(page)
     row(page).click()
     given = parse_qs(urlsplit(page.url).query)
-    assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])
+    assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
 
 
 def test_deploy_leads_from_the_list_to_its_comparison_at_its_times(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/settings")
-    deployed(page, deploy("regressed", "more"))
+    deployed(page, deploy("regressed", "increased"))
     page.goto(f"{shop}/services?theme=dark")
     expect(row(page)).to_have_attribute("title", "B takes 8.1 % more CPU time than A.")
     assert shown(page) == "▲ +8.1 % +5.9 to +10.3 against v1: compare"
     row(page).click()
     given = parse_qs(urlsplit(page.url).query)
     assert given == {
-        "a": ["version:v1"],
-        "b": ["version:v2"],
+        "baseline": ["version:v1"],
+        "comparison": ["version:v2"],
         "theme": ["dark"],
         "from": ["2026-11-20T10:00:00Z"],
         "until": ["2026-11-20T10:20:00Z"],
@@ -92,7 +92,7 @@ def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> Non
         deploy(
             "watching", analyses=[], summary="The first analysis is still to come.", links={"view": "/s/shop"}
         ),
-        deploy("regressed", "more", id="b", version="v1", previous="v0"),
+        deploy("regressed", "increased", id="b", version="v1", previous="v0"),
         deploy(
             "finished",
             id="c",
@@ -113,7 +113,7 @@ def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> Non
     expect(rows.nth(2)).to_contain_text("rolled back, was ▲ regressed")
     listed.get_by_role("link", name="v2").click()
     given = parse_qs(urlsplit(page.url).query)
-    assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])
+    assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
 
 
 def test_hostile_versions_are_text_fit_and_are_accessible(shop: str, open_page: Open, axe: str) -> None:
@@ -123,7 +123,7 @@ def test_hostile_versions_are_text_fit_and_are_accessible(shop: str, open_page: 
     expect(page.locator(".flame-graph")).to_be_visible()
     expect(page.locator(".deploys")).to_have_count(0)
     page.unroute(re.compile("/api/v1/deploys"))
-    deployed(page, deploy("regressed", "more", version=HOSTILE, namespace=HOSTILE, summary=HOSTILE))
+    deployed(page, deploy("regressed", "increased", version=HOSTILE, namespace=HOSTILE, summary=HOSTILE))
     page.goto(f"{shop}/s/shop")
     page.locator(".deploys summary").click()
     expect(page.locator(".deploys li")).to_be_visible()

@@ -11,7 +11,7 @@ from tests.running import eventually
 from tests.web.conftest import Open
 from tests.web.flame import click, outline
 
-SIDES = "a=version%3A1&b=version%3A2&load=equal"
+SIDES = "baseline=version%3A1&comparison=version%3A2&load=equal"
 
 
 def charts(page: Page) -> tuple[Locator, Locator]:
@@ -29,7 +29,7 @@ def charts(page: Page) -> tuple[Locator, Locator]:
 
 def band(page: Page) -> list[str | None]:
     given = parse_qs(urlsplit(page.evaluate("location.href")).query)
-    return [given.get(name, [None])[0] for name in ("depth_from", "depth_until")]
+    return [given.get(name, [None])[0] for name in ("min_depth", "max_depth")]
 
 
 def drag(page: Page, chart: Locator, from_part: float, to_part: float) -> None:
@@ -266,10 +266,10 @@ def test_the_lists_say_when_they_cannot_be_had_and_ask_again(shop: str, open_pag
         body = '{"error": "internal", "message": "it did not work", "hint": "Look at the log."}'
         route.fulfill(status=500, content_type="application/json", body=body)
 
-    page.route("**/api/v1/depth/frames?**", refuse)
+    page.route("**/api/v1/stack-composition?**", refuse)
     page.goto(f"{shop}/s/one/depth")
     charts(page)
     expect(page.locator(".trouble")).to_contain_text("it did not work")
-    page.unroute("**/api/v1/depth/frames?**")
+    page.unroute("**/api/v1/stack-composition?**")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()

@@ -13,9 +13,9 @@ from tests.web.flame import boxes
 from tests.web.rules import assert_fits, small_controls, violations, violations_in_both_themes
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?a=version%3Av1&b=version%3Av2&load=equal"
+SIDES = "?baseline=version%3Av1&comparison=version%3Av2&load=equal"
 HANDLE = quote("handle (shop/views.py)")
-DEPTHS = "?a=version%3A1&b=version%3A2&load=equal&depth_from=4&depth_until=9"
+DEPTHS = "?baseline=version%3A1&comparison=version%3A2&load=equal&min_depth=4&max_depth=9"
 
 FEW = 'service=~"shop|lone|unversioned"'
 """Few enough that each row of their table is in the page."""
@@ -27,10 +27,10 @@ PAGES = {
     "sandwich": "/s/shop?view=sandwich&fn=query+%28shop%2Fdb.py%29",
     "lines": "/s/shop?view=lines&fn=query+%28shop%2Fdb.py%29",
     "states": "/s/shop?type=wall&colour=state",
-    "difference": "/s/shop/compare?a=version%3Av1&b=version%3Av2",
-    "side by side": "/s/shop/compare?a=version%3Av1&b=version%3Av2&view=sides",
-    "changes": "/s/shop/compare?a=version%3Av1&b=match%3A&view=table",
-    "depth": "/s/shop/depth?a=version%3Av1&b=version%3Av2",
+    "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2",
+    "side by side": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&view=sides",
+    "changes": "/s/shop/compare?baseline=version%3Av1&comparison=match%3A&view=table",
+    "depth": "/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2",
     "one depth": "/s/shop/depth",
     "pods by time": "/s/shop/heatmap",
     "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
@@ -49,7 +49,7 @@ VARIANTS = {
     "no function for lines": f"/s/shop{V2}&view=lines",
     "packages": f"/s/shop{V2}&by=package&view=table",
     "significant changes": f"/s/pay/compare{SIDES}&sig=1",
-    "sides by any label": "/s/pay/compare?a=match:&b=match%3Acapture%3D%22%22",
+    "sides by any label": "/s/pay/compare?baseline=match:&comparison=match%3Acapture%3D%22%22",
     "too little data": f"/s/same/compare{SIDES}",
     "one version lately": "/s/old/compare",
     "depths of a function": f"/s/api/depth{DEPTHS}&scope=function",

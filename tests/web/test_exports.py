@@ -21,7 +21,7 @@ from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
 from tests.web.rules import assert_fits, violations_in_both_themes
 
-COMPARE = "/s/shop/compare?a=version%3Av1&b=version%3Av2&load=equal"
+COMPARE = "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&load=equal"
 HOSTILE_LABEL = 'a\'b "c" $(touch MARKER) `id` \\ !! é\u202e;&|<>'
 
 
@@ -212,7 +212,7 @@ def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
     expect(page.locator(".chosen strong")).to_have_text("loop (jinja2/runtime.py)")
     page.go_back()
     assert box(page, "cached")["hatch"] == "new"
-    assert box(page, "legacy")["hatch"] == "gone"
+    assert box(page, "legacy")["hatch"] == "removed"
     page.get_by_role("button", name="Side by side").click()
     assert box(page, "loop", 1)["width"] > 0
     expect(page.locator(".graph h2").first).to_contain_text('version="v1"')
@@ -263,7 +263,7 @@ def test_a_page_opened_at_the_collector_reaches_nothing_of_it(shop: str, open_pa
 
 
 def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}{COMPARE}&a_from=-2h&b_until=now")
+    page = open_page(f"{shop}{COMPARE}&baseline_from=-2h&comparison_until=now")
     boxes(page)
     page.get_by_role("button", name="Share", exact=True).click()
     expect(page.locator(".toast")).to_have_text("Link copied")
@@ -272,7 +272,7 @@ def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_
     assert not any(
         time[0].startswith(("-", "now")) for name, time in given.items() if name[-4:] in ("from", "ntil")
     )
-    assert {"a_from", "b_until", "from", "until"} <= set(given)
+    assert {"baseline_from", "comparison_until", "from", "until"} <= set(given)
     # The long link is offered beside the short one.
     page.goto(f"{shop}/s/shop?from=-30m")
     boxes(page)
@@ -304,7 +304,7 @@ def total(answer: dict[str, Any]) -> list[int]:
 
 
 def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&depth_from=4")
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&min_depth=4")
     expect(page.locator(".basis", has_text="360 samples").first).to_be_visible()
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [360]
     folded = ran(copied(page, "Copy as CLI"))
@@ -313,7 +313,7 @@ def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open,
 
 
 def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/depth?a=version%3Av1&b=version%3Av2")
+    page = open_page(f"{shop}/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2")
     expect(page.locator("figure").first).to_be_visible()
     by_curl = json.loads(ran(copied(page, "Copy as curl")))
     assert len(by_curl["sides"]) == 2
@@ -344,7 +344,7 @@ def test_commands_give_the_view_and_survive_hostile_labels(
     folded = ran(copied(page, "Copy as CLI"))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 660
     side = quote(f"version:{label}", safe="")
-    page.goto(f"{shop}/s/shell/compare?a={side}&b=version%3Av2")
+    page.goto(f"{shop}/s/shell/compare?baseline={side}&comparison=version%3Av2")
     boxes(page)
     verdict = page.locator(".verdict").inner_text().split(" (")[0]
     command = copied(page, "Copy as CLI")

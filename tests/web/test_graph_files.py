@@ -55,14 +55,14 @@ def test_an_svg_says_what_it_shows_and_holds_what_is_in_view(shop: str, open_pag
 
 
 def test_files_of_a_comparison_name_sides_and_colours(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2")
+    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
     boxes(page)
     said = texts(ElementTree.parse(saved(page, "SVG")).getroot())
     drawn = "shop: CPU time, A v1 to B v2: width is the mean of A and B, per pod-second"
     assert " ".join(said[:2]).startswith(drawn)
     assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
     assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)
-    assert {"new in B", "gone in B", "within noise"} <= set(said)
+    assert {"new in B", "removed in B", "within noise"} <= set(said)
     page.get_by_role("button", name="Side by side").click()
     boxes(page, 1)
     names: list[str] = []

@@ -97,7 +97,7 @@ def test_hostile_names_are_text_in_the_menu_and_in_the_dock(shop: str, open_page
 
 
 def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2")
+    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
     page.mouse.move(*point(page, "render"))
     page.keyboard.press("d")
     dock = page.locator(".chosen.docked")

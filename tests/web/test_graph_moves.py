@@ -169,7 +169,7 @@ def test_the_minimap_shows_moves_and_widens_the_part_in_view(shop: str, open_pag
 
 
 def test_two_graphs_side_by_side_zoom_together(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?a=version%3Av1&b=version%3Av2&view=sides")
+    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&view=sides")
     before = widths(page, 0), widths(page, 1)
     x, y = point(page, "query", 0)
     page.mouse.move(x, y)

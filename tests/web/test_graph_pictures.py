@@ -38,14 +38,15 @@ LISTS = {
     "search": "/s/prices?q=rule3",
     "inverted": "/s/states?type=wall&invert=1",
     "collapsed": "/s/loops?collapse=1",
-    "difference": "/s/shop/compare?a=version%3Av1&b=version%3Av2&load=equal",
+    "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&load=equal",
 }
 PICTURES = {
     "package-light": "/s/prices?theme=light",
     "search-dark": "/s/prices?theme=dark&q=rule3",
     "state-light": "/s/states?type=wall&colour=state&theme=light",
     "self-dark": "/s/prices?colour=self&theme=dark",
-    "difference-light": "/s/shop/compare?a=version%3Av1&b=version%3Av2&load=equal&theme=light",
+    "difference-light": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&load=equal"
+    "&theme=light",
 }
 
 

@@ -13,7 +13,7 @@ from tests.web.flame import box, boxes, click, graph, hover, outline
 from tests.web.profiles import HOSTILE, HOSTILE_SERVICE
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?a=version%3Av1&b=version%3Av2&load=equal"
+SIDES = "?baseline=version%3Av1&comparison=version%3Av2&load=equal"
 LOOP = "loop (jinja2/runtime.py)"
 HANDLE = "handle (shop/views.py)"
 
@@ -208,7 +208,7 @@ def test_a_sandwich_of_two_sides_shows_their_difference(shop: str, open_page: Op
     page = open_page(f"{shop}/s/shop/compare{SIDES}&view=sandwich&fn={quote(HANDLE)}")
     assert box(page, "render", 1)["name"] == "render (jinja2/runtime.py)"
     hatched = {each["name"].split(" ")[0]: each["hatch"] for each in boxes(page, 1) if each["hatch"]}
-    assert hatched == {"cached": "new", "legacy": "gone", "loop": "new"}
+    assert hatched == {"cached": "new", "legacy": "removed", "loop": "new"}
     expect(page.locator(".sandwich .basis")).to_contain_text("A: total 100.00 % of all (6.60 s, 660 samples)")
 
 
@@ -232,7 +232,7 @@ def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, op
     page.goto(f"{shop}/s/shop/compare{SIDES}&view=lines&fn={quote(HANDLE)}")
     expect(page.locator(".lines tbody tr")).to_have_count(3)
     expect(row(page, "views.py:41")).to_contain_text("new in B")
-    expect(row(page, "views.py:44")).to_contain_text("gone in B")
+    expect(row(page, "views.py:44")).to_contain_text("removed in B")
     page.goto(f"{shop}/s/shop?view=lines&fn=nobody")
     expect(page.locator(".missing")).to_contain_text("nobody has no samples here")
     page.goto(f"{shop}/s/shop?view=lines&by=package&fn=shop")

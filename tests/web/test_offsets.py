@@ -82,13 +82,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def start_of(shown: Shown) -> float:
-    found = ask(f"{shown.url}/api/v1/captures/{shown.capture}/offsets")
+    found = ask(f"{shown.url}/api/v1/captures/{shown.capture}/subsecond-heatmap")
     return float(found["start"])
 
 
 def middle(shown: Shown, wanted: str) -> tuple[float, float]:
     """A span in the middle of a turn of a function, in seconds since the start."""
-    found = ask(f"{shown.url}/api/v1/captures/{shown.capture}/offsets")
+    found = ask(f"{shown.url}/api/v1/captures/{shown.capture}/subsecond-heatmap")
     (one,) = found["recordings"]
     for at, name in shown.turns:
         begin, end = at - found["start"] + 0.06, at - found["start"] + TURN_MS / 1000 - 0.06
@@ -207,7 +207,7 @@ def test_a_span_is_compared_with_the_rest_of_the_capture(shown: Shown, open_page
     expect(page.get_by_role("heading", name="B this span")).to_be_visible()
     page.get_by_role("button", name="Table").click()
     gone = page.get_by_role("row").filter(has_text=re.compile(r"second\s+alternates\.py"))
-    expect(gone).to_contain_text("gone in B")
+    expect(gone).to_contain_text("removed in B")
     page.get_by_role("button", name="Compare with the rest").click()
     kept = page.get_by_role("row").filter(has_text=re.compile(r"first\s+alternates\.py"))
     expect(kept).to_be_visible()

@@ -45,7 +45,7 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
     why = (
         "A was sampled in mode gil, B in mode nonblocking: stacks of nonblocking are no match for the others'"
     )
-    page = open_page(f"{shop}/s/mixed/compare?a=version%3Agood&b=version%3Aunsafe")
+    page = open_page(f"{shop}/s/mixed/compare?baseline=version%3Agood&comparison=version%3Aunsafe")
     for view in ("Differential", "Side by side", "Table", "Stack depth of A and B"):
         page.get_by_role("link" if view.startswith("Stack") else "button", name=view, exact=True).click()
         if view.startswith("Stack"):

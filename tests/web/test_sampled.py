@@ -62,7 +62,7 @@ def test_sampled_versions_are_read_compared_and_differ_in_depth(sampled: str, op
     page.reload()
     expect(page.locator("#search")).to_have_value("spin")
     assert not any("seventy" in line for line in outline(page))
-    page.goto(f"{sampled}/s/shares/compare?a=version:flat&b=version:deep&raw=1")
+    page.goto(f"{sampled}/s/shares/compare?baseline=version:flat&comparison=version:deep&raw=1")
     expect(page.locator(".verdict")).to_contain_text("CPU time")
     drawn = boxes(page)
     assert next(one for one in drawn if one["name"].startswith("seventy"))["hatch"] in ("", None)
@@ -71,7 +71,7 @@ def test_sampled_versions_are_read_compared_and_differ_in_depth(sampled: str, op
     assert recursion[-1]["hatch"] == "new"
     page.get_by_role("button", name="Side by side").click()
     graph(page, 1).locator("canvas[data-drawn]").wait_for()
-    page.goto(f"{sampled}/s/shares/depth?a=version:flat&b=version:deep")
+    page.goto(f"{sampled}/s/shares/depth?baseline=version:flat&comparison=version:deep")
     rows = page.locator("table").first.locator("tbody tr").filter(has_not_text="interval")
     expect(rows).to_have_count(2)
     flat, deep = ([cell.strip() for cell in row.locator("td, th").all_inner_texts()] for row in rows.all())

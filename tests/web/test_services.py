@@ -159,7 +159,7 @@ def test_a_change_that_nobody_has_looked_at_is_no_claim_and_leads_to_its_compari
     row.locator(".drift").click()
     expect(page.locator(".verdict")).to_contain_text("(0.110 → 0.160 seconds per pod-second)")
     given = parse_qs(urlsplit(page.url).query)
-    assert (given["a"], given["b"]) == (["version:v1"], ["version:v2"])
+    assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
 
 
 def test_services_are_filtered_by_cluster_and_namespace_where_there_are_any(

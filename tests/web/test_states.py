@@ -300,7 +300,7 @@ def test_a_collector_without_captures_is_asked_for_sidecars_once(serve: Serve, o
 
 
 def test_the_parts_that_open_break_no_rule_and_fit_a_phone(shop: str, open_page: Open, axe: str) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&a=version%3Av1")
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&baseline=version%3Av1")
     page.set_viewport_size({"width": 360, "height": 800})
     boxes(page)
     page.get_by_role("button", name="+ filter").click()

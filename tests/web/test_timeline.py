@@ -96,13 +96,13 @@ def test_a_flag_begins_a_comparison_and_a_second_side_ends_the_choice(shop: str,
     expect(page.locator(".tray")).to_contain_text("choose side B the same way")
     page.get_by_role("button", name="Forget side A").click()
     expect(page.locator(".tray")).to_have_count(0)
-    assert "a" not in given(page)
+    assert "baseline" not in given(page)
     page.go_back()
     expect(page.locator(".tray")).to_contain_text("v1")
     page.locator(".flag").filter(has_text="v2").click()
     page.get_by_role("group", name="Chosen versions").get_by_role("button", name="as side B").click()
     expect(page.locator(".verdict")).to_contain_text("(0.110 → 0.160 seconds per pod-second)")
-    assert (given(page)["a"], given(page)["b"]) == (["version:v1"], ["version:v2"])
+    assert (given(page)["baseline"], given(page)["comparison"]) == (["version:v1"], ["version:v2"])
 
 
 def test_times_are_sides_too_and_a_filter_by_version_comes_along(shop: str, open_page: Open) -> None:
@@ -112,10 +112,10 @@ def test_times_are_sides_too_and_a_filter_by_version_comes_along(shop: str, open
     page.get_by_role("link", name="compare with everything shown").click()
     expect(page.locator(".verdict")).to_contain_text("Not enough data to tell whether CPU time changed")
     there = given(page)
-    assert there["a"] == there["b"] == ['match:version="v1"']
+    assert there["baseline"] == there["comparison"] == ['match:version="v1"']
     assert there["query"] == ['pod!="x"']
-    assert there["a_from"][0] < there["a_until"][0]
-    assert "b_from" not in there
+    assert there["baseline_from"][0] < there["baseline_until"][0]
+    assert "comparison_from" not in there
 
 
 def touch(page: Page, moves: list[tuple[float, float]]) -> None:
@@ -191,11 +191,11 @@ def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, 
 
 
 def test_next_version_is_compared_whatever_was_compared_before(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?a=match%3A&a_from=-2h&a_until=-1h")
+    page = open_page(f"{shop}/s/shop?baseline=match%3A&baseline_from=-2h&baseline_until=-1h")
     boxes(page)
     page.get_by_role("link", name="Compare with previous version").click()
     expect(page.locator(".verdict")).to_contain_text("(0.110 → 0.160 seconds per pod-second)")
-    assert "a_from" not in given(page)
+    assert "baseline_from" not in given(page)
 
 
 def test_the_view_tabs_keep_the_function_zoomed_into_where_the_other_page_knows_it(

@@ -45,10 +45,10 @@ test("the same window yesterday is that of the ordinary windows a day before", (
     id: "c_1", service: "shop", query: '{version="2"}', created: "2026-11-21T09:30:00Z", ended: "2026-11-21T09:31:00Z", from: 1795253340, until: 1795253520,
   } as unknown as CaptureAnswer;
   const place = onPage(START, "compare", compareWithYesterday(capture));
-  assert.equal(place.a, 'match:capture="", version="2"');
-  assert.deepEqual([place.a_from, place.a_until], ["2026-11-20T09:30:00Z", "2026-11-20T09:31:00Z"]);
-  assert.equal(place.b, 'match:capture="c_1"');
-  assert.deepEqual([place.b_from, place.b_until], ["2026-11-21T09:29:00Z", "2026-11-21T09:32:00Z"]);
+  assert.equal(place.baseline, 'match:capture="", version="2"');
+  assert.deepEqual([place.baseline_from, place.baseline_until], ["2026-11-20T09:30:00Z", "2026-11-20T09:31:00Z"]);
+  assert.equal(place.comparison, 'match:capture="c_1"');
+  assert.deepEqual([place.comparison_from, place.comparison_until], ["2026-11-21T09:29:00Z", "2026-11-21T09:32:00Z"]);
 });
 
 test("the list of captures keeps its service in its address", () => {

@@ -10,13 +10,13 @@ const BASIS = { windows: 1, pods: 1, samples: 5000 };
 
 const QUALITY: Quality = {
   readers: ["own"], coverage: 1, failed_share: 0, errors: {}, stops: 400, stopped_seconds: 0.06, stopped_share: 0.0006,
-  longest_stop_seconds: 0.0003, other_samples: 0, paused_seconds: 0, reduced: [],
+  longest_stop_seconds: 0.0003, other_samples: 0, preempted_seconds: 0, reduced: [],
 };
 
 const side = ({ quality, ...changes }: Partial<Omit<Side, "quality">> & { quality?: Partial<Quality> } = {}): Side => ({
   selector: "{}", from: 0, until: 1, windows: 1, pods: 1, samples: 5000, seconds: 50, pod_seconds: 100,
   states: { idle: 0, running: 0, gil: 5000 }, idle_share: 0, target_cpu_seconds: 0, truncated_samples: 0,
-  modes: ["gil"], samplers: ["sidelight 0.1.0"], pythons: ["3.11.7"], missing_states: [], periods_us: [10_000], ...changes,
+  modes: ["gil"], samplers: ["sidelight 0.1.0"], python_versions: ["3.11.7"], missing_states: [], sampling_periods_us: [10_000], ...changes,
   quality: { ...QUALITY, ...quality },
 });
 
@@ -31,7 +31,7 @@ test("what makes a side hard to read is said, of each side", () => {
 });
 
 test("what sets two sides apart is left to the checks of their verdict", () => {
-  const other = side({ samplers: ["py-spy 0.4.3"], periods_us: [10_000, 20_000], pythons: ["3.14.0"], pods: 7, quality: { readers: ["py-spy"], coverage: 0.6 } });
+  const other = side({ samplers: ["py-spy 0.4.3"], sampling_periods_us: [10_000, 20_000], python_versions: ["3.14.0"], pods: 7, quality: { readers: ["py-spy"], coverage: 0.6 } });
   assert.deepEqual(dataQualityNotices([side(), other], ["A", "B"], BASIS), []);
   assert.deepEqual(dataQualityNotices([other], [""], BASIS), [], "one side that changed its rate is no mixture");
 });
@@ -68,7 +68,7 @@ test("a service is stale that was last seen long before now, in a range that rea
 
 test("a side that was watched and took no time is told from one that was not watched", () => {
   const idle = side({ samples: 0, seconds: 0 });
-  const unwatched = side({ windows: 0, pods: 0, samples: 0, seconds: 0, pod_seconds: 0, modes: [], samplers: [], pythons: [], periods_us: [], quality: { readers: [], coverage: null } });
+  const unwatched = side({ windows: 0, pods: 0, samples: 0, seconds: 0, pod_seconds: 0, modes: [], samplers: [], python_versions: [], sampling_periods_us: [], quality: { readers: [], coverage: null } });
   assert.deepEqual(dataQualityNotices([side(), idle], ["A", "B"], BASIS), []);
   assert.match(dataQualityNotices([side(), unwatched], ["A", "B"], BASIS)[0], /^B: no windows in this range/);
 });

@@ -8,7 +8,7 @@ import { randomNumbers, seeds } from "./stacks.ts";
 import { sampleFilterParameters } from "../src/lib/queryParameters.ts";
 
 test("a band of depths is read from an address, whichever end comes first, and is open at an end left out", () => {
-  const band = (depth_from: string, depth_until: string) => parseDepthRange({ depth_from, depth_until }, 90);
+  const band = (min_depth: string, max_depth: string) => parseDepthRange({ min_depth, max_depth }, 90);
   assert.equal(band("", ""), null);
   assert.equal(band("x", "-4"), null);
   assert.deepEqual(band("3", "8"), { from: 3, until: 8 });
@@ -54,8 +54,8 @@ test("a question names only what is picked", () => {
   const none = { min_depth: "", max_depth: "", function: "", focus: "" };
   assert.deepEqual(sampleFilterParameters({ ...START, fn: "f (a.py)", focus: "x" }), none);
   assert.deepEqual(sampleFilterParameters({ ...START, ...depthRangeParameters({ from: 3, until: 9 }) }), { ...none, min_depth: "3", max_depth: "9" });
-  assert.deepEqual(sampleFilterParameters({ ...START, depth_from: "9", depth_until: "3" }), { ...none, min_depth: "3", max_depth: "9" });
-  assert.deepEqual(sampleFilterParameters({ ...START, depth_from: "9" }), { ...none, min_depth: "9" });
+  assert.deepEqual(sampleFilterParameters({ ...START, min_depth: "9", max_depth: "3" }), { ...none, min_depth: "3", max_depth: "9" });
+  assert.deepEqual(sampleFilterParameters({ ...START, min_depth: "9" }), { ...none, min_depth: "9" });
   assert.deepEqual(sampleFilterParameters({ ...START, scope: "function", fn: "f (a.py)", focus: "x" }), { ...none, function: "f (a.py)" });
   const focus = "0123456789abcdef.main (app.py)";
   assert.deepEqual(sampleFilterParameters({ ...START, scope: "focus", fn: "f (a.py)", focus }), { ...none, focus });
@@ -91,11 +91,11 @@ test("a version that ran before the page's range is taken when it ran", () => {
   const range = { from: "-1h", until: "now" };
   const now = 1_800_000_000;
   const row = (first_seen: number, last_seen: number) => ({ version: "7", first_seen, last_seen });
-  assert.deepEqual(versionSide("a", row(now - 9000, now - 60), range, now), { a: "version:7", a_from: "", a_until: "" });
-  assert.deepEqual(versionSide("b", row(now - 20_000, now - 10_000), range, now), {
-    b: "version:7", b_from: new Date((now - 13_599) * 1000).toISOString().replace(".000Z", "Z"), b_until: new Date((now - 9999) * 1000).toISOString().replace(".000Z", "Z"),
+  assert.deepEqual(versionSide("baseline", row(now - 9000, now - 60), range, now), { baseline: "version:7", baseline_from: "", baseline_until: "" });
+  assert.deepEqual(versionSide("comparison", row(now - 20_000, now - 10_000), range, now), {
+    comparison: "version:7", comparison_from: new Date((now - 13_599) * 1000).toISOString().replace(".000Z", "Z"), comparison_until: new Date((now - 9999) * 1000).toISOString().replace(".000Z", "Z"),
   });
-  assert.deepEqual(versionSide("b", row(now - 10_500, now - 10_000), range, now).b_from, new Date((now - 10_500) * 1000).toISOString().replace(".000Z", "Z"));
+  assert.deepEqual(versionSide("comparison", row(now - 10_500, now - 10_000), range, now).comparison_from, new Date((now - 10_500) * 1000).toISOString().replace(".000Z", "Z"));
   assert.deepEqual(earlierRanges(range, now).map(({ name }) => name), ["just before", "the day before", "the week before"]);
   assert.deepEqual(earlierRanges({ from: "soon", until: "now" }, now), []);
 });

@@ -94,9 +94,9 @@ test("one symbol has one colour, and its lines share it", () => {
 test("ink has a contrast of at least 4.5 on every fill that is used", () => {
   for (const seed of seeds(2000)) assert.ok(contrast(frameColour(`f${seed} (p${seed % 97}/m.py)`)) >= 4.5);
   for (let doublings = -2; doublings <= 2; doublings += 0.05) {
-    assert.ok(contrast(changeColour({ delta: doublings, doublings, direction: doublings > 0 ? "more" : "less", threshold: 0 })) >= 4.5);
+    assert.ok(contrast(changeColour({ delta: doublings, doublings, direction: doublings > 0 ? "increased" : "decreased", threshold: 0 })) >= 4.5);
   }
-  assert.equal(changeColour({ delta: 1, doublings: 1, direction: "same", threshold: 0 }), NEUTRAL);
+  assert.equal(changeColour({ delta: 1, doublings: 1, direction: "unchanged", threshold: 0 }), NEUTRAL);
 });
 
 function contrast(fill: number): number {

@@ -5,11 +5,11 @@ import { formatRates, qualityRemarks, type QualitySource } from "../src/viewmode
 
 const QUALITY: Quality = {
   readers: ["own"], coverage: 0.998, failed_share: 0.002, errors: { moved: 18, slow: 2 }, stops: 400, stopped_seconds: 0.07, stopped_share: 0.0007,
-  longest_stop_seconds: 0.00031, other_samples: 0, paused_seconds: 0, reduced: [],
+  longest_stop_seconds: 0.00031, other_samples: 0, preempted_seconds: 0, reduced: [],
 };
 
 const watched = ({ quality, ...changes }: Partial<Omit<QualitySource, "quality">> & { quality?: Partial<Quality> } = {}): QualitySource => ({
-  modes: ["gil"], periods_us: [10_000], states: { idle: 900, running: 0, gil: 100 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
+  modes: ["gil"], sampling_periods_us: [10_000], states: { idle: 900, running: 0, gil: 100 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
 });
 
 const line = (of: QualitySource) => qualityRemarks(of).map(({ text, isDoubtful }) => (isDoubtful ? `! ${text}` : text));
@@ -36,7 +36,7 @@ test("what nobody told is not made up", () => {
 });
 
 test("why there are fewer ticks, and samples without their stack, are said", () => {
-  const remarks = line(watched({ periods_us: [10_000, 40_000], truncated_samples: 20, quality: { reduced: ["cgroup", "cpu", "new"], other_samples: 5, paused_seconds: 12 } }));
+  const remarks = line(watched({ sampling_periods_us: [10_000, 40_000], truncated_samples: 20, quality: { reduced: ["cgroup", "cpu", "new"], other_samples: 5, preempted_seconds: 12 } }));
   assert.equal(remarks[2], "fewer ticks than asked for (CPU limit, CPU budget, new)");
   assert.deepEqual(remarks.slice(-3), ["2.0 % truncated", "0.5 % under (other)", "paused 12.0 s"]);
 });

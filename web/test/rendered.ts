@@ -4,7 +4,7 @@ import type { ComponentChildren, VNode } from "preact";
  * Renders components without a browser: for those that have no hooks. The address is what `location.ts` reads when
  * it is loaded, so this module comes before all others.
  */
-const here = { pathname: "/s/shop/compare", search: "?a=version%3Av1&b=version%3Av2", origin: "http://collector" };
+const here = { pathname: "/s/shop/compare", search: "?baseline=version%3Av1&comparison=version%3Av2", origin: "http://collector" };
 
 Object.assign(globalThis, {
   window: {

@@ -10,7 +10,7 @@ import { formatDeployState, deployPlace } from "../src/components/services/Deplo
 import { ComparabilityChecks, VerdictSummary } from "../src/components/profile/VerdictSummary.tsx";
 import { ServiceRow } from "../src/components/services/ServiceTable.tsx";
 import { START } from "../src/lib/url.ts";
-import type { VersionColumns, OverviewAnswer } from "../src/api/grids.ts";
+import type { OverviewAnswer, VersionColumns } from "../src/api/grids.ts";
 import { compareVersions } from "../src/viewmodels/serviceList.ts";
 import { check, columns, depthOf, effect, path, verdict } from "./verdicts.ts";
 
@@ -19,10 +19,10 @@ const draw = <Props>(component: FunctionComponent<Props>, props: Props) => rende
 const besides = (of: Partial<Verdict>) => textsOf(draw(VerdictSummary, { verdict: verdict(of) }), "li").filter((line) => !/[▲▼]/.test(line));
 
 const WAYS: [Direction, number, string[]][] = [
-  ["more", 1, ["Stacks are deeper in B", "Threads wait more in B", "The event loop is busier in B"]],
-  ["less", -1, ["Stacks are shallower in B", "Threads wait less in B", "The event loop is less busy in B"]],
-  ["same", 0, ["Stacks are as deep in B as in A", "Threads wait as much in B as in A", "The event loop is as busy in B as in A"]],
-  ["unclear", -1, [
+  ["increased", 1, ["Stacks are deeper in B", "Threads wait more in B", "The event loop is busier in B"]],
+  ["decreased", -1, ["Stacks are shallower in B", "Threads wait less in B", "The event loop is less busy in B"]],
+  ["unchanged", 0, ["Stacks are as deep in B as in A", "Threads wait as much in B as in A", "The event loop is as busy in B as in A"]],
+  ["inconclusive", -1, [
     "Whether stacks are shallower in B cannot be told yet", "Whether threads wait less in B cannot be told yet", "Whether the event loop is less busy in B cannot be told yet",
   ]],
 ];
@@ -30,7 +30,7 @@ const WAYS: [Direction, number, string[]][] = [
 test("depth, idle time and event loop are sentences about B for every direction", () => {
   for (const [direction, delta, expected] of WAYS) {
     const found = effect(0.4, 0.4 + 0.1 * delta, 0.05, direction);
-    const changeText = besides({ depth: depthOf(found), idle: found, loop: { busy: found, holders: [] } });
+    const changeText = besides({ depth: depthOf(found), idle: found, loop: { busy: found, blockers: [] } });
     assert.deepEqual(changeText.map((line) => line.split(":")[0]), expected);
   }
 });
@@ -38,8 +38,8 @@ test("depth, idle time and event loop are sentences about B for every direction"
 test("sentences about depth, idle time and event loop carry numbers, intervals, threads and holders", () => {
   const holder = (name: string, a: number, b: number) => ({ function: name, file: "app.py", effect: effect(a, b, 0.02) });
   const rendered = draw(VerdictSummary, { verdict: verdict({
-    loop: { busy: effect(0.4, 0.55, 0.02), holders: [holder("hash", 0.1, 0.3), holder("rare", 0.008, 0.009)] },
-    roles: [{ thread: "main", idle: effect(0.2, 0.1, 0.02) }, { thread: "other", idle: effect(0.9, 0.9, 0.02) }],
+    loop: { busy: effect(0.4, 0.55, 0.02), blockers: [holder("hash", 0.1, 0.3), holder("rare", 0.008, 0.009)] },
+    thread_kinds: [{ thread: "main", idle: effect(0.2, 0.1, 0.02) }, { thread: "other", idle: effect(0.9, 0.9, 0.02) }],
   }) });
   assert.deepEqual(textsOf(findAll(rendered, "ul", "besides"), "li"), [
     "Stacks are deeper in B: 40.7 → 46.1 frames on average (+5.4, between +4.9 and +5.9).",
@@ -69,31 +69,31 @@ test("the explanation of a change continues its sentence", () => {
 });
 
 test("an incomparable pair has its sentence alone, and no verdict says so", () => {
-  const rendered = draw(VerdictSummary, { verdict: verdict({ direction: "incomparable", sentence: "CPU time cannot be compared." }) });
+  const rendered = draw(VerdictSummary, { verdict: verdict({ direction: "not_comparable", summary: "CPU time cannot be compared." }) });
   assert.equal(textOf(rendered), "CPU time cannot be compared.");
   assert.match(textOf(draw(VerdictSummary, { verdict: null })), /^This answer has no verdict\./);
   assert.equal(textOf(draw(VerdictSummary, { verdict: undefined })), "Loading the comparison…");
 });
 
 test("a warning is a line with what differs and what to do, and the other checks are folded", () => {
-  const load = check("load", { state: "differs", severity: "warn", text: "A's processes were busier", hint: "Count requests." });
+  const load = check("load", { state: "mismatch", severity: "warn", text: "A's processes were busier", hint: "Count requests." });
   const rendered = draw(ComparabilityChecks, { verdict: verdict({ checks: [check("mode", { text: "gil on both sides" }), load] }) });
   assert.deepEqual(textsOf(rendered, "li"), ["load A's processes were busier. Count requests."]);
   assert.deepEqual(textsOf(rendered, "summary"), ["Nothing else speaks against comparing them"]);
   assert.deepEqual([textsOf(rendered, "dt"), textsOf(rendered, "dd")], [["mode", "measured"], ["gil on both sides", "in samples"]]);
   assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict() }), "summary"), ["Nothing speaks against comparing them; not known: load"]);
-  assert.deepEqual(draw(ComparabilityChecks, { verdict: verdict({ direction: "unknown" }) }), [], "of a side without windows nothing is said");
+  assert.deepEqual(draw(ComparabilityChecks, { verdict: verdict({ direction: "no_data" }) }), [], "of a side without windows nothing is said");
 });
 
 test("what the sentence says of an incomparable pair is not repeated by its check", () => {
-  const mode = check("mode", { state: "differs", severity: "refuse", text: "A command, B gil.", hint: "Set --mode alike on both sides." });
+  const mode = check("mode", { state: "mismatch", severity: "blocking", text: "A command, B gil.", hint: "Set --mode alike on both sides." });
   assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }), isCauseShown: true }), "li"), ["mode Set --mode alike on both sides."]);
   assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }) }), "li"), ["mode A command, B gil. Set --mode alike on both sides."]);
 });
 
 test("the checks say whether samples or the kernel's clock measured the whole", () => {
-  const method = { ...verdict().method, measured: "clock" as const };
-  const clock = draw(ComparabilityChecks, { verdict: verdict({ method, sampled: effect(0.12, 0.18, 0.01) }) });
+  const method = { ...verdict().method, rate_source: "clock" as const };
+  const clock = draw(ComparabilityChecks, { verdict: verdict({ method, sampling_only: effect(0.12, 0.18, 0.01) }) });
   assert.equal(textsOf(clock, "dd").at(-1), "the whole by the kernel's clock; samples of call paths add up to 120 ms/s → 180 ms/s");
 });
 
@@ -104,17 +104,17 @@ test("changes have intervals, agreeing pods, q and the former name", () => {
   assert.deepEqual(textsOf(rendered, "td").slice(0, 6), ["20.0 ms/s", "60.0 ms/s", change, change, "5 of 6", "<.001"]);
   assert.equal(findAll(rendered, "tr").length, 2, "a function that did not change has no row");
   assert.match(textsOf(rendered, "th").at(-1) as string, /^render jinja2\/runtime\.py was render_page \(jinja2\/runtime\.py\)/);
-  const request = draw(ChangeTable, { verdict: verdict({ method: { unit: "request", level: 0.05 } }) });
+  const request = draw(ChangeTable, { verdict: verdict({ method: { unit: "request", alpha_spent: 0.05 } }) });
   assert.equal(textsOf(request, "td")[0], "20.0 ms/request");
   const none = columns([effect(1, 1, 0)], [[0, 0]], [null]);
   const nothing = { function: ["f"], file: ["f.py"], renamed_from: [null], total: none, self: none };
   assert.match(textOf(draw(ChangeTable, { verdict: verdict({ functions: nothing }) })), /No function changed beyond noise\.$/);
 });
 
-const deploy = (changes: Partial<Deploy> = {}, direction: Direction = "same"): Deploy => ({
+const deploy = (changes: Partial<Deploy> = {}, direction: Direction = "unchanged"): Deploy => ({
   id: "1", namespace: "", service: "shop", version: "v2", previous: "v1", first_seen: "2026-11-20T10:00:00Z", state: "pass", conclusion: "pass",
   summary: "B takes 8.1 % more CPU time than A.", analyses: [{ state: "pass", rate: effect(0.1, 0.1081, 0.0022, direction) }], finished: null,
-  links: { view: "/s/shop/compare?from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z&a=version%3Av1&b=version%3Av2" }, ...changes,
+  links: { view: "/s/shop/compare?from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z&baseline=version%3Av1&comparison=version%3Av2" }, ...changes,
 });
 
 const NOW = Math.floor(Date.now() / 1000);
@@ -123,20 +123,20 @@ const of = (version: string | null, samples: number, seconds: number, changes: P
 });
 const service = (current: VersionColumns, previous: VersionColumns, changes: Partial<OverviewAnswer> = {}): OverviewAnswer => ({
   service: ["shop"], first_seen: [0], last_seen: [NOW], samples: [9], seconds: [1], pod_seconds: [10], cores: [1.5], pods: [4], pods_now: [4], versions: [2],
-  current, previous, left_out: 0, from: NOW - 3600, until: NOW, basis: { windows: 1, pods: 1, samples: 1 }, ...changes,
+  current, previous, omitted: 0, from: NOW - 3600, until: NOW, basis: { windows: 1, pods: 1, samples: 1 }, ...changes,
 });
 const row = (answer: OverviewAnswer, found?: Deploy) =>
   draw(ServiceRow, { answer, index: 0, at: 0, change: compareVersions(answer, 0), deploy: found, maximum: { cores: 2, pod: 2 }, trend: null });
 
 test("a service's row says what the comparison of its latest deploy found", () => {
   const cases: [string, Direction, string][] = [
-    ["regressed", "more", "▲ +8.1 % +5.9 to +10.3 against v1: compare"],
-    ["pass", "less", "▼ +8.1 % +5.9 to +10.3 against v1: compare"],
-    ["pass", "same", "≈ no change against v1: compare"],
+    ["regressed", "increased", "▲ +8.1 % +5.9 to +10.3 against v1: compare"],
+    ["pass", "decreased", "▼ +8.1 % +5.9 to +10.3 against v1: compare"],
+    ["pass", "unchanged", "≈ unchanged against v1: compare"],
     ["pass", "new", "▲ from nothing against v1: compare"],
-    ["pass", "gone", "▼ to nothing against v1: compare"],
-    ["watching", "unclear", "… not enough data against v1: compare"],
-    ["not_comparable", "incomparable", "not comparable against v1: compare"],
+    ["pass", "removed", "▼ to nothing against v1: compare"],
+    ["watching", "inconclusive", "… inconclusive against v1: compare"],
+    ["not_comparable", "not_comparable", "not comparable against v1: compare"],
   ];
   for (const [state, direction, expected] of cases) {
     const rendered = findAll(row(service(of("v2", 9, 9), of("v1", 9, 9)), deploy({ state }, direction)), "a", "drift");
@@ -174,7 +174,7 @@ test("a deploy leads to its comparison at its times, in the theme of the page", 
   change({ theme: "dark" }, "replace");
   const there = deployPlace(deploy());
   assert.deepEqual(there, {
-    ...START, page: "compare", service: "shop", a: "version:v1", b: "version:v2", theme: "dark", from: "2026-11-20T10:00:00Z", until: "2026-11-20T10:20:00Z",
+    ...START, page: "compare", service: "shop", baseline: "version:v1", comparison: "version:v2", theme: "dark", from: "2026-11-20T10:00:00Z", until: "2026-11-20T10:20:00Z",
   });
   assert.equal(deployPlace(deploy({ links: { view: "/s/shop" } })).page, "compare", "before the first analysis too");
   change({ theme: "" }, "replace");

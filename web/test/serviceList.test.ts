@@ -16,7 +16,7 @@ const overview = (count: number, changes: Partial<OverviewAnswer> = {}): Overvie
   service: Array.from({ length: count }, (_, i) => `s${String(i).padStart(3, "0")}`), first_seen: Array(count).fill(0), last_seen: Array(count).fill(900),
   samples: Array(count).fill(9), seconds: Array(count).fill(1), pod_seconds: Array(count).fill(10), cores: Array(count).fill(1), pods: Array(count).fill(1),
   pods_now: Array(count).fill(1), versions: Array(count).fill(1), current: of(count), previous: of(count, { version: Array(count).fill(null) }),
-  left_out: 0, from: 0, until: 1000, basis: { windows: 1, pods: 1, samples: 1 }, ...changes,
+  omitted: 0, from: 0, until: 1000, basis: { windows: 1, pods: 1, samples: 1 }, ...changes,
 });
 
 const two = (before: [number, number, number], now: [number, number, number]) => ({
@@ -35,7 +35,7 @@ test("a service's change is that of the compare page, as a part of the version b
     const change = changeOf([a[1] * 1e6, b[1] * 1e6], [a[0], b[0]], [a[2] * 1e6, b[2] * 1e6]);
     const result = compareVersions(two(a, b), 0);
     if (result.kind !== "few") assert.equal(result.kind, change.direction);
-    else assert.equal(change.direction, "same");
+    else assert.equal(change.direction, "unchanged");
     if (a[0] > 0) {
       assert.ok(Math.abs(result.relative - (b[1] / b[2]) / (a[1] / a[2]) + 1) < 1e-9);
       assert.ok(Math.abs(result.relativeNoise - change.threshold / (a[1] / a[2])) < 1e-9);
@@ -45,15 +45,15 @@ test("a service's change is that of the compare page, as a part of the version b
 
 test("what too few samples cannot tell is not called no change", () => {
   assert.equal(compareVersions(two([10, 0.1, 100], [10, 0.1, 100]), 0).kind, "few");
-  assert.equal(compareVersions(two([40_000, 400, 1000], [40_000, 400, 1000]), 0).kind, "same");
-  assert.equal(compareVersions(two([40_000, 400, 1000], [44_000, 440, 1000]), 0).kind, "more");
-  assert.equal(compareVersions(two([40_000, 400, 1000], [0, 0, 0]), 0).kind, "unknown");
+  assert.equal(compareVersions(two([40_000, 400, 1000], [40_000, 400, 1000]), 0).kind, "unchanged");
+  assert.equal(compareVersions(two([40_000, 400, 1000], [44_000, 440, 1000]), 0).kind, "increased");
+  assert.equal(compareVersions(two([40_000, 400, 1000], [0, 0, 0]), 0).kind, "no_data");
   assert.equal(compareVersions(overview(1), 0).kind, "none");
 });
 
 test("services are sorted by any column, those alike by name, and those of which nothing can be said last", () => {
   const answer = overview(4, { cores: [2, null, 5, 2], seconds: [1, 0, 3, 2], pod_seconds: [10, 0, 10, 10], pods_now: [1, 2, 3, 1] });
-  const changes = [{ kind: "more", relative: 0.5, relativeNoise: 0 }, { kind: "none", relative: 0, relativeNoise: 0 }, { kind: "less", relative: -0.5, relativeNoise: 0 }, { kind: "few", relative: 9, relativeNoise: 9 }] as const;
+  const changes = [{ kind: "increased", relative: 0.5, relativeNoise: 0 }, { kind: "none", relative: 0, relativeNoise: 0 }, { kind: "decreased", relative: -0.5, relativeNoise: 0 }, { kind: "few", relative: 9, relativeNoise: 9 }] as const;
   assert.deepEqual([...sortServices(answer, "-cores", changes)], [2, 0, 3, 1]);
   assert.deepEqual([...sortServices(answer, "+cores", changes)], [1, 0, 3, 2]);
   assert.deepEqual([...sortServices(answer, "-cpu", changes)], [2, 3, 0, 1]);

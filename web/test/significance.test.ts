@@ -9,9 +9,9 @@ import { changeAt, markChanges, computeMetrics } from "../src/flamegraph/analysi
 import type { Tree } from "../src/flamegraph/tree/tree.ts";
 import { buildTree, randomNumbers, randomStacks, seeds } from "./stacks.ts";
 
-const NO_EFFECTS: Effects = { a: [], b: [], delta: [], low: [], high: [], direction: [], q: [], agree: [], of: [] };
+const NO_EFFECTS: Effects = { baseline: [], comparison: [], delta: [], low: [], high: [], direction: [], q: [], pods_agreeing: [], pods_total: [] };
 
-const verdict = (direction: Direction = "more"): Verdict => ({
+const verdict = (direction: Direction = "increased"): Verdict => ({
   direction, functions: { function: [], file: [], renamed_from: [], self: NO_EFFECTS, total: NO_EFFECTS },
 }) as unknown as Verdict;
 
@@ -34,10 +34,10 @@ test("of the tree that was tested exactly the nodes outside noise have a directi
     tree.level.forEach((_, node) => {
       const { direction, delta } = changeAt(metrics, node);
       const raw = changeAt({ ...metrics, significance: null }, node);
-      assert.equal(direction, changed[node] ? directionOfDelta([metrics.us[0][node], metrics.us[1][node]], delta) : "same");
+      assert.equal(direction, changed[node] ? directionOfDelta([metrics.us[0][node], metrics.us[1][node]], delta) : "unchanged");
       assert.equal(delta, raw.delta, "numbers stay as they are");
-      if (raw.direction === "same" && direction !== "same") checked++;
-      if (raw.direction !== "same" && direction === "same") silenced++;
+      if (raw.direction === "unchanged" && direction !== "unchanged") checked++;
+      if (raw.direction !== "unchanged" && direction === "unchanged") silenced++;
     });
     assert.ok(markChanges(metrics).every((mark, node) => mark === 0 || changed[node] === 1));
   }
@@ -56,8 +56,8 @@ test("of a tree that was put together anew, only names outside noise that are be
         const { us, samples, divisor } = metrics;
         const raw = changeOf([us[0][node], us[1][node]], [samples[0][node], samples[1][node]], divisor);
         const { direction } = changeAt(metrics, node);
-        if (!same) assert.equal(direction, significance.names.has(metrics.tree.names[metrics.tree.name[node]]) ? raw.direction : "same");
-        if (direction !== "same") coloured++;
+        if (!same) assert.equal(direction, significance.names.has(metrics.tree.names[metrics.tree.name[node]]) ? raw.direction : "unchanged");
+        if (direction !== "unchanged") coloured++;
       });
     }
   }
@@ -70,21 +70,21 @@ test("frames merged by file keep the verdict of what is in the file", () => {
   const changed = Array.from(tree.level, (_, node) => (node === at("g (b.py)") ? 1 : 0));
   const transformed = transformTree(tree, "", "file");
   const metrics = computeMetrics(transformed.tree, POD_SECONDS, { ...plain, significance: significanceOf(tree, changed, verdict(), "file") });
-  const ways = Array.from(metrics.tree.name, (name, node) => [metrics.tree.names[name], changeAt(metrics, node).direction]).filter(([, direction]) => direction !== "same");
-  assert.deepEqual(ways, [["b.py", "more"]]);
+  const ways = Array.from(metrics.tree.name, (name, node) => [metrics.tree.names[name], changeAt(metrics, node).direction]).filter(([, direction]) => direction !== "unchanged");
+  assert.deepEqual(ways, [["b.py", "increased"]]);
 });
 
 test("of sides that cannot be compared nothing has a direction", () => {
   const { tree } = judgedTree(5);
-  const significance = significanceOf(tree, Array.from(tree.level, () => 1), verdict("incomparable"));
+  const significance = significanceOf(tree, Array.from(tree.level, () => 1), verdict("not_comparable"));
   const metrics = computeMetrics(tree, POD_SECONDS, { ...plain, significance });
-  assert.deepEqual([...new Set(Array.from(tree.level, (_, node) => changeAt(metrics, node).direction))], ["same"]);
+  assert.deepEqual([...new Set(Array.from(tree.level, (_, node) => changeAt(metrics, node).direction))], ["unchanged"]);
 });
 
 test("of a side that was not watched nothing follows, whatever was found", () => {
   const { tree, changed } = judgedTree(7);
   const metrics = computeMetrics(tree, [0, 90], { ...plain, significance: significanceOf(tree, changed, verdict()) });
-  assert.deepEqual([...new Set(Array.from(tree.level, (_, node) => changeAt(metrics, node).direction))], ["unknown"]);
+  assert.deepEqual([...new Set(Array.from(tree.level, (_, node) => changeAt(metrics, node).direction))], ["no_data"]);
 });
 
 test("the words say which noise a difference is within", () => {

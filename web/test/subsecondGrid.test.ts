@@ -14,7 +14,7 @@ function randomAnswer(seed: number): SubsecondHeatmapAnswer {
   return {
     start: 1_795_253_400, seconds, step_ms, recordings: [],
     second: cells.map((cell) => Math.floor(cell / rows)), bucket: cells.map((cell) => cell % rows),
-    samples: sampled.map((most) => Math.floor(next() * (most + 1))), sampled,
+    samples: sampled.map((most) => Math.floor(next() * (most + 1))), all_samples: sampled,
   };
 }
 
@@ -26,7 +26,7 @@ test("every cell of an answer is in the grid where its time is, and nothing else
     const expected = new Map(answer.second.map((second, i) => [second * grid.rows + answer.bucket[i], i]));
     grid.sampled.forEach((sampled, cell) => {
       const at = expected.get(cell);
-      assert.deepEqual([grid.samples[cell], sampled], at === undefined ? [0, 0] : [answer.samples[at], answer.sampled[at]]);
+      assert.deepEqual([grid.samples[cell], sampled], at === undefined ? [0, 0] : [answer.samples[at], answer.all_samples[at]]);
     });
     assert.equal(grid.maximum, Math.max(0, ...answer.samples));
     const sorted = [...answer.samples].filter((samples) => samples > 0).sort((a, b) => b - a);

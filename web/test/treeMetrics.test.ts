@@ -29,18 +29,18 @@ test("code that did not change keeps its rate when something else grows, and los
   const tree = buildTree([{ path: ["steady"], us: [1_000_000, 1_000_000] }, { path: ["growing"], us: [1_000_000, 8_000_000] }], 2);
   const steady = [...tree.name.keys()].find((node) => tree.names[tree.name[node]] === "steady") as number;
   const by = (norm: "rate" | "share") => changeAt(computeMetrics(tree, [60, 60], { invert: false, collapse: false, norm }), steady).direction;
-  assert.deepEqual([by("rate"), by("share")], ["same", "less"]);
+  assert.deepEqual([by("rate"), by("share")], ["unchanged", "decreased"]);
 });
 
 test("a difference within twice the counting noise is no change", () => {
-  assert.equal(changeOf([100, 120], [100, 120], [1, 1]).direction, "same");
-  assert.equal(changeOf([100, 140], [100, 140], [1, 1]).direction, "more");
-  assert.equal(changeOf([140, 100], [140, 100], [1, 1]).direction, "less");
-  assert.equal(changeOf([0, 2], [0, 2], [1, 1]).direction, "same");
+  assert.equal(changeOf([100, 120], [100, 120], [1, 1]).direction, "unchanged");
+  assert.equal(changeOf([100, 140], [100, 140], [1, 1]).direction, "increased");
+  assert.equal(changeOf([140, 100], [140, 100], [1, 1]).direction, "decreased");
+  assert.equal(changeOf([0, 2], [0, 2], [1, 1]).direction, "unchanged");
   assert.equal(changeOf([0, 50], [0, 50], [1, 1]).direction, "new");
-  assert.equal(changeOf([50, 0], [50, 0], [1, 1]).direction, "gone");
-  assert.equal(changeOf([0, 0], [0, 0], [1, 1]).direction, "same");
-  assert.equal(changeOf([0, 50], [0, 50], [0, 1]).direction, "unknown");
+  assert.equal(changeOf([50, 0], [50, 0], [1, 1]).direction, "removed");
+  assert.equal(changeOf([0, 0], [0, 0], [1, 1]).direction, "unchanged");
+  assert.equal(changeOf([0, 50], [0, 50], [0, 1]).direction, "no_data");
 });
 
 test("swapping the sides turns every change round", () => {

@@ -18,10 +18,10 @@ test("a place written as an address is read back the same", () => {
     const text = () => one(["", "a b", 'pod="x", y!~"z&="', "<img onerror>", "a;b/c?d#e", "שלום", "😀", "-1h", "100%"]);
     const place: Place = {
       page: one(["service", "compare", "depth", "heatmap"] as const), service: text() || "s", capture: "", type: one(["wall", "cpu", "gil"] as const),
-      from: text(), until: text(), query: text(), a: text(), b: text(), a_from: text(), a_until: text(), b_from: text(), b_until: text(),
+      from: text(), until: text(), query: text(), baseline: text(), comparison: text(), baseline_from: text(), baseline_until: text(), comparison_from: text(), comparison_until: text(),
       norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
       fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
-      sig: next() < 0.5, raw: next() < 0.5, load: one(["", "equal"] as const), depth_from: text(), depth_until: text(), scope: one(["", "focus", "function"] as const),
+      sig: next() < 0.5, raw: next() < 0.5, load: one(["", "equal"] as const), min_depth: text(), max_depth: text(), scope: one(["", "focus", "function"] as const),
       rows: one(["pods", "hours"] as const), cells: text(), span: text(), recording: text(),
       invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
@@ -58,7 +58,7 @@ test("another page keeps what is seen and drops how it was read", () => {
 test("a filter by version stays behind where sides are compared", () => {
   const here = { ...START, page: "service" as const, service: "s", query: 'version="v, 1", pod=~"a\\"b.*"' };
   assert.equal(onPage(here, "compare").query, 'pod=~"a\\"b.*"');
-  assert.equal(onPage(here, "depth", { a: "version:1" }).query, 'pod=~"a\\"b.*"');
+  assert.equal(onPage(here, "depth", { baseline: "version:1" }).query, 'pod=~"a\\"b.*"');
   assert.equal(onPage(here, "depth").query, here.query);
 });
 
@@ -111,16 +111,16 @@ test("matchers quote what they are given", () => {
 
 test("the usual sides are the newest version and the one before it", () => {
   const seen = (version: string, first_seen: number) => ({ version, first_seen, last_seen: 9 });
-  assert.deepEqual(defaultSides([seen("v3", 3), seen("v1", 1), seen("v2", 2)]), { a: "version:v2", b: "version:v3" });
+  assert.deepEqual(defaultSides([seen("v3", 3), seen("v1", 1), seen("v2", 2)]), { baseline: "version:v2", comparison: "version:v3" });
   assert.equal(defaultSides([seen("v1", 1)]), null);
 });
 
 test("sides can be swapped, taken alone, and set against yesterday", () => {
-  const place = { ...START, service: "s", query: 'pod="p"', a: "version:1", b: "version:2", b_from: "-2h" };
+  const place = { ...START, service: "s", query: 'pod="p"', baseline: "version:1", comparison: "version:2", comparison_from: "-2h" };
   assert.deepEqual({ ...place, ...swapSides(place), ...swapSides({ ...place, ...swapSides(place) }) }, place);
-  assert.deepEqual(singleSide(place, "b", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
-  assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).a_from, "-1500m");
-  assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).a_until, "-1d");
+  assert.deepEqual(singleSide(place, "comparison", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
+  assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).baseline_from, "-1500m");
+  assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).baseline_until, "-1d");
   assert.equal(comparisonParameters(place, { from: "-1h", until: "now" }).baseline, '{version="1"}');
 });
 

@@ -5,20 +5,20 @@ import type { Check, Effect, Effects, Verdict, Direction } from "../src/api/verd
 /** B minus A with an interval of so much on either side; the direction follows unless given. */
 export function effect(a: number, b: number, half: number, direction?: Direction) {
   const delta = b - a;
-  const resolved: Direction = direction ?? (Math.abs(delta) <= half ? "same" : delta > 0 ? "more" : "less");
+  const resolved: Direction = direction ?? (Math.abs(delta) <= half ? "unchanged" : delta > 0 ? "increased" : "decreased");
   const part = (value: number) => (a === 0 ? null : value / a);
   return {
-    a, b, delta, low: delta - half, high: delta + half, direction: resolved,
+    baseline: a, comparison: b, delta, low: delta - half, high: delta + half, direction: resolved,
     relative: part(delta), relative_low: part(delta - half), relative_high: part(delta + half),
   };
 }
 
 export const columns = (effects: readonly Effect[], agree: readonly (readonly [number, number])[], q: readonly (number | null)[]): Effects => ({
-  a: effects.map((of) => of.a), b: effects.map((of) => of.b), delta: effects.map((of) => of.delta), low: effects.map((of) => of.low),
-  high: effects.map((of) => of.high), direction: effects.map((of) => of.direction), q, agree: agree.map(([some]) => some), of: agree.map(([, of]) => of),
+  baseline: effects.map((of) => of.baseline), comparison: effects.map((of) => of.comparison), delta: effects.map((of) => of.delta), low: effects.map((of) => of.low),
+  high: effects.map((of) => of.high), direction: effects.map((of) => of.direction), q, pods_agreeing: agree.map(([some]) => some), pods_total: agree.map(([, of]) => of),
 });
 
-export const check = (name: string, changes: Partial<Check> = {}): Check => ({ name, state: "alike", severity: "ok", text: "", hint: "", ...changes });
+export const check = (name: string, changes: Partial<Check> = {}): Check => ({ name, state: "match", severity: "ok", text: "", hint: "", ...changes });
 
 /** Depths of which the mean moved so. */
 export const depthOf = (mean: Effect): Verdict["depth"] => ({ mean, p50: mean, p95: mean, p99: mean, gap: { low: 0, high: 0 } });
@@ -27,12 +27,12 @@ export const depthOf = (mean: Effect): Verdict["depth"] => ({ mean, p50: mean, p
 export function verdict(changes: Partial<Verdict> = {}): Verdict {
   const total = columns([effect(0.02, 0.06, 0.004), effect(0.06, 0.06, 0.004)], [[5, 6], [3, 6]], [0.0004, 0.61]);
   return {
-    sentence: "B takes 45.5 % more CPU time than A.", direction: "more", rate: effect(0.11, 0.16, 0.01), idle: effect(0.58, 0.62, 0.01),
-    depth: depthOf(effect(40.7, 46.1, 0.5)), loop: null, roles: [],
+    summary: "B takes 45.5 % more CPU time than A.", direction: "increased", rate: effect(0.11, 0.16, 0.01), idle: effect(0.58, 0.62, 0.01),
+    depth: depthOf(effect(40.7, 46.1, 0.5)), loop: null, thread_kinds: [],
     checks: [check("mode", { text: "gil on both sides" }), check("load", { state: "unknown", text: "requests are not counted" })],
     explanation: { share: 0.8, paths: [path(0)] },
     functions: { function: ["render", "query"], file: ["jinja2/runtime.py", "shop/db.py"], renamed_from: [null, null], total, self: total },
-    functions_in_all: 2, method: { unit: "pod-second", level: 0.05 }, ...changes,
+    functions_total: 2, method: { unit: "pod-second", alpha_spent: 0.05 }, ...changes,
   };
 }
 

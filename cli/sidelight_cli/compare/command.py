@@ -80,7 +80,7 @@ def of_files(settings: CompareSettings) -> Verdict:
     a, b = (count(file, recording(Path(file), kind), kind) for file in (settings.selector, settings.file))
     seconds = (settings.baseline_seconds, settings.comparison_seconds)
     known = (seconds[0], seconds[1]) if seconds[0] and seconds[1] else None
-    level = Level(settings.alpha, settings.look or 0, settings.detect)
+    level = Level(settings.alpha, settings.analysis_index or 0, settings.min_effect)
     conditions = [parse_condition(str(condition)) for condition in settings.fail_on]
     return read(compare(Pair(a, b, kind, known, level), conditions))
 
@@ -90,7 +90,7 @@ def judged(verdict: Verdict) -> tuple[str, Code]:
     if not verdict.conditions:
         return "", Code.FINE
     if verdict.unwatched:
-        return "no_side", Code.NO_SIDE
+        return "no_data", Code.NO_SIDE
     state = worst(one.state for one in verdict.conditions)
     return state, OF_STATE[state]
 

@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from sidelight_model.gates import State
 
-CHANGED: Final = ("more", "less", "new", "gone")
+CHANGED: Final = ("increased", "decreased", "new", "removed")
 """Directions of what is outside noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """B against A of one quantity; None is what has no value, such as a share of nothing."""
+    """The effect on one quantity; None is what has no value, such as a share of nothing."""
 
-    a: float
-    b: float
+    baseline: float
+    comparison: float
     delta: float
     low: float | None
     high: float | None
@@ -25,7 +25,7 @@ class Effect:
     relative_low: float | None
     relative_high: float | None
     p: float | None
-    detectable: float | None
+    min_detectable_effect: float | None
     direction: str
 
 
@@ -142,17 +142,17 @@ def read(answer: Any) -> Verdict:
     """The values of an answer. Raises KeyError, TypeError or ValueError for what is none."""
     verdict = answer["verdict"]
     first, second = answer["sides"]
-    more = verdict["more"]
+    more = verdict["required"]
     return Verdict(
         type=answer["type"],
-        sentence=str(verdict["sentence"]),
+        sentence=str(verdict["summary"]),
         direction=str(verdict["direction"]),
         rate=None if verdict["rate"] is None else _effect(verdict["rate"]),
         sides=(_side(first), _side(second)),
         checks=tuple(_check(check) for check in verdict["checks"]),
         conditions=tuple(_judged(judged) for judged in verdict["conditions"]),
         rows=_rows(verdict["functions"]),
-        functions=int(verdict["functions_in_all"]),
+        functions=int(verdict["functions_total"]),
         explanation=tuple(_part(part) for part in verdict["explanation"]["paths"]),
         explained=verdict["explanation"]["share"],
         method=verdict["method"] or {},
@@ -163,11 +163,14 @@ def read(answer: Any) -> Verdict:
 
 def _effect(told: Mapping[str, Any]) -> Effect:
     known = {name: None if told.get(name) is None else float(told[name]) for name in _NUMBERS}
-    numbers = {name: float(told[name] or 0.0) for name in ("a", "b", "delta")}
+    numbers = {name: float(told[name] or 0.0) for name in ("baseline", "comparison", "delta")}
     return Effect(**numbers, **known, direction=str(told["direction"]))  # type: ignore[arg-type]
 
 
-_NUMBERS: Final = ("low", "high", "relative", "relative_low", "relative_high", "p", "detectable")
+_NUMBERS: Final = (
+    *("low", "high", "relative", "relative_low", "relative_high", "p"),
+    "min_detectable_effect",
+)
 
 
 def _part(told: Mapping[str, Any]) -> Part:
@@ -191,7 +194,7 @@ def _tested(columns: Mapping[str, Any]) -> Sequence[Tested]:
     tested = []
     for values in zip(*(columns[name] for name in names), strict=True):
         one = dict(zip(names, values, strict=True))
-        tested.append(Tested(_effect(one), one.get("q"), one.get("agree"), one.get("of")))
+        tested.append(Tested(_effect(one), one.get("q"), one.get("pods_agreeing"), one.get("pods_total")))
     return tested
 
 
@@ -213,4 +216,4 @@ def _check(told: Mapping[str, Any]) -> Check:
 
 
 def _judged(told: Mapping[str, Any]) -> Judged:
-    return Judged(str(told["condition"]), State(told["state"]), str(told["sentence"]), told["effect"])
+    return Judged(str(told["condition"]), State(told["state"]), str(told["summary"]), told["effect"])

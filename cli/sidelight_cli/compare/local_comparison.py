@@ -64,24 +64,24 @@ def compare(pair: Pair, conditions: Sequence[Condition], most: int = MOST_FUNCTI
     Of more than `most` functions the heaviest are judged; conditions are about all of them.
     """
     checks = [_one_run(), *_states(pair)]
-    refused = any(check["severity"] == "refuse" for check in checks)
+    refused = any(check["severity"] == "blocking" for check in checks)
     whole = pair.effect(pair.a.samples, pair.b.samples) if pair.seconds and not pair.empty else None
     functions = _functions(pair, most)
-    direction = "unknown" if whole is None else whole["direction"]
+    direction = "no_data" if whole is None else whole["direction"]
     verdict: Told = {
-        "sentence": _sentence(pair, whole, functions),
-        "direction": "incomparable" if refused else direction,
+        "summary": _sentence(pair, whole, functions),
+        "direction": "not_comparable" if refused else direction,
         "rate": whole,
         "idle": _idle(pair),
         "depth": _depth(pair),
         "loop": None,
-        "roles": [],
+        "thread_kinds": [],
         "checks": checks,
         "explanation": {"share": None, "paths": [], "functions": []},
         "functions": functions,
-        "functions_in_all": len({*pair.a.total, *pair.b.total}),
+        "functions_total": len({*pair.a.total, *pair.b.total}),
         "method": _method(pair),
-        "more": _more(pair, whole),
+        "required": _more(pair, whole),
     }
     verdict["conditions"] = [_judged(pair, condition, verdict, refused=refused) for condition in conditions]
     return {
@@ -93,15 +93,15 @@ def compare(pair: Pair, conditions: Sequence[Condition], most: int = MOST_FUNCTI
 
 
 def _judged(pair: Pair, condition: Condition, verdict: Told, *, refused: bool) -> Told:
-    found = {"direction": "incomparable"} if refused else _subject(pair, condition, verdict)
+    found = {"direction": "not_comparable"} if refused else _subject(pair, condition, verdict)
     state, sentence = judge(condition, found, whole=pair.whole)
-    return {"condition": str(condition), "state": state, "sentence": sentence, "effect": found}
+    return {"condition": str(condition), "state": state, "summary": sentence, "effect": found}
 
 
 def _subject(pair: Pair, condition: Condition, verdict: Told) -> Told | None:
     """The effect of what a condition is about."""
     if pair.empty:
-        return {"direction": "unknown"}
+        return {"direction": "no_data"}
     subject = condition.subject
     if subject in FUNCTIONS:
         found = (side.matching(condition.accepts, own=subject == "self") for side in (pair.a, pair.b))
@@ -114,7 +114,7 @@ def _subject(pair: Pair, condition: Condition, verdict: Told) -> Told | None:
         return verdict["idle"]  # type: ignore[no-any-return]
     if subject == "depth.max":
         a, b = verdict["depth"]["max"]
-        return {"a": a, "b": b, "delta": b - a}
+        return {"baseline": a, "comparison": b, "delta": b - a}
     return verdict["depth"][subject.removeprefix("depth.")]  # type: ignore[no-any-return]
 
 
@@ -151,10 +151,10 @@ def _family(pair: Pair, names: Sequence[Name], a: Mapping[Name, int], b: Mapping
     """
     if pair.empty:
         nothing = dict.fromkeys(
-            ("low", "high", "relative", "relative_low", "relative_high", "p", "detectable")
+            ("low", "high", "relative", "relative_low", "relative_high", "p", "min_detectable_effect")
         )
-        blank = {"a": 0.0, "b": 0.0, "delta": 0.0, **nothing, "direction": "unknown"}
-        return [{**blank, "q": None, "agree": None, "of": None} for _ in names]
+        blank = {"baseline": 0.0, "comparison": 0.0, "delta": 0.0, **nothing, "direction": "no_data"}
+        return [{**blank, "q": None, "pods_agreeing": None, "pods_total": None} for _ in names]
     effects = [pair.effect(a.get(name, 0), b.get(name, 0)) for name in names]
     seen = [at for at, name in enumerate(names) if a.get(name) or b.get(name)]
     found = benjamini_hochberg([effects[at]["p"] for at in seen])
@@ -163,7 +163,10 @@ def _family(pair: Pair, names: Sequence[Name], a: Mapping[Name, int], b: Mapping
         chances[at] = q
         if q > FDR and effects[at]["direction"] in CHANGED:
             effects[at]["direction"] = quiet(effects[at], pair.level)
-    return [{**one, "q": q, "agree": None, "of": None} for one, q in zip(effects, chances, strict=True)]
+    return [
+        {**one, "q": q, "pods_agreeing": None, "pods_total": None}
+        for one, q in zip(effects, chances, strict=True)
+    ]
 
 
 def _idle(pair: Pair) -> Told | None:
@@ -187,7 +190,7 @@ def _depth(pair: Pair) -> Told | None:
 def _one_run() -> Told:
     return {
         "name": "few_pods",
-        "state": "differs",
+        "state": "mismatch",
         "severity": "warn",
         "reason": "few_pods",
         "text": "One recording a side: the intervals are counting noise alone, and runs of one program "
@@ -213,8 +216,8 @@ def _states(pair: Pair) -> list[Told]:
             checks.append(
                 {
                     "name": "states",
-                    "state": "differs",
-                    "severity": "refuse" if state == needed else "warn",
+                    "state": "mismatch",
+                    "severity": "blocking" if state == needed else "warn",
                     "reason": "states",
                     "text": f"{other} has [{state}] samples, {sides[0]} has none.",
                     "hint": "Record both alike: py-spy with --idle or without, the same --type.",
@@ -237,15 +240,16 @@ def _side(pair: Pair, at: int, side: Counted) -> Told:
 
 def _method(pair: Pair) -> Told:
     level = pair.level
-    told: Told = {"alpha": level.alpha, "look": level.look, "level": level.spent, "detect": level.detect}
+    told: Told = {"alpha": level.alpha, "analysis_index": level.look, "alpha_spent": level.spent}
+    told["min_effect"] = level.detect
     return told | {"fdr": FDR, "unit": "second" if pair.seconds else "sample", "noise": "counting"}
 
 
 def _more(pair: Pair, whole: Told | None) -> Told | None:
     """Counting noise shrinks with the square root of time."""
-    if whole is None or pair.seconds is None or not whole["detectable"]:
+    if whole is None or pair.seconds is None or not whole["min_detectable_effect"]:
         return None
-    times = (whole["detectable"] / pair.level.detect) ** 2 - 1
+    times = (whole["min_detectable_effect"] / pair.level.detect) ** 2 - 1
     return {"minutes": math.ceil(times * max(pair.seconds) / 6) / 10, "pods": None} if times > 0 else None
 
 
@@ -255,12 +259,12 @@ def _sentence(pair: Pair, whole: Told | None, functions: Told) -> str:
         have = "have" if len(pair.empty) > 1 else "has"
         return f"{' and '.join(pair.empty)} {have} no {what} samples, so there is nothing to compare."
     if whole is not None:
-        numbers = f"{short(whole['a'])} → {short(whole['b'])} samples per second"
+        numbers = f"{short(whole['baseline'])} → {short(whole['comparison'])} samples per second"
         if whole["direction"] in CHANGED:
             part = whole["relative"]
             by = f"{percent(abs(part))} {'more' if part > 0 else 'less'}"
             return f"B takes {by} {what} time than A ({numbers})."
-        if whole["direction"] == "same":
+        if whole["direction"] == "unchanged":
             return f"{what} time: no detectable change ({numbers})."
         lack = _more(pair, whole)
         said = f"Not enough data to tell whether {what} time changed ({numbers})"
@@ -276,7 +280,7 @@ def _sentence(pair: Pair, whole: Told | None, functions: Told) -> str:
     )
     of = "self" if functions["self"]["direction"][at] in CHANGED else "total"
     name = Frame(functions["function"][at], functions["file"][at]).text
-    from_, to = (percent(functions[of][side][at]) for side in ("a", "b"))
+    from_, to = (percent(functions[of][side][at]) for side in ("baseline", "comparison"))
     number = "1 function takes" if len(changed) == 1 else f"{len(changed):,} functions take"
     return f"{number} another share of {what} samples in B; most of all {name}: {from_} → {to} ({of})."
 

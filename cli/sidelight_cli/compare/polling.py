@@ -55,7 +55,7 @@ def lacking(verdict: Verdict, conditions: tuple[Condition, ...]) -> str:
     of_load = [condition for condition in conditions if condition.subject not in DEPTHS]
     if verdict.method.get("load") == "unknown" and (of_load or not conditions):
         return "A and B ran at different times, and their load may differ"
-    whole = verdict.rate.a if verdict.rate else 0.0
+    whole = verdict.rate.baseline if verdict.rate else 0.0
     early = []
     for condition, judged in zip(conditions, verdict.conditions, strict=True):
         shows = detectable(condition, judged.effect, whole=whole)
@@ -73,7 +73,7 @@ def lacking(verdict: Verdict, conditions: tuple[Condition, ...]) -> str:
 def _is_blind(verdict: Verdict) -> bool:
     """Whether nothing tells how far a side varies, however small a change its numbers would show."""
     method = verdict.method
-    return method.get("frequencies") == 0 and min(method.get("rows") or [0]) == 1
+    return method.get("frequencies") == 0 and min(method.get("pod_groups") or [0]) == 1
 
 
 def over(verdict: Verdict, now: float) -> bool:
@@ -99,7 +99,7 @@ def wait(
     verdict = look()
     while (left := begin + seconds - clock.monotonic()) > 0:
         why = lacking(verdict, conditions)
-        if not why or verdict.direction == "incomparable":
+        if not why or verdict.direction == "not_comparable":
             break
         if over(verdict, clock.now()):
             told.note(f"{why}; the range has ended, so there will not be more")

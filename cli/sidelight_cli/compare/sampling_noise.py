@@ -88,27 +88,30 @@ def effect(a: Estimate, b: Estimate, level: Level) -> dict[str, Any]:
     half = level.z * error
     detectable = (level.z + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
     p = 2 * _NORMAL.cdf(-abs(delta) / error) if error else float(not delta)
-    told: dict[str, Any] = {"a": a.value, "b": b.value, "delta": delta}
+    told: dict[str, Any] = {"baseline": a.value, "comparison": b.value, "delta": delta}
     told |= {"low": delta - half, "high": delta + half}
     told |= _relative(a, b, level.z)
-    told |= {"p": p, "detectable": detectable}
+    told |= {"p": p, "min_detectable_effect": detectable}
     return told | {"direction": _direction(told, level, half)}
 
 
 def quiet(told: Mapping[str, Any], level: Level) -> str:
     """The word for what is not outside noise: no detectable change, or not enough data."""
-    if not told["a"] and not told["b"]:
-        return "same"
-    detectable = told["detectable"]
-    return "same" if detectable is not None and detectable <= level.detect else "unclear"
+    if not told["baseline"] and not told["comparison"]:
+        return "unchanged"
+    detectable = told["min_detectable_effect"]
+    seen = detectable is not None and detectable <= level.detect
+    return "unchanged" if seen else "inconclusive"
 
 
 def _direction(told: Mapping[str, Any], level: Level, half: float) -> str:
     if abs(told["delta"]) <= half:
         return quiet(told, level)
-    if not told["a"]:
+    if not told["baseline"]:
         return "new"
-    return "gone" if not told["b"] else "more" if told["delta"] > 0 else "less"
+    if not told["comparison"]:
+        return "removed"
+    return "increased" if told["delta"] > 0 else "decreased"
 
 
 def _relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | None]:

@@ -111,11 +111,13 @@ class CompareSettings:
     max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
     function: str = setting("", "only stacks with this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
-    detect: float = setting(0.05, "the relative change that one wants to be able to see", read=positive)
-    alpha: float = setting(0.05, "the chance of a false alarm over all looks", read=level)
-    look: int | None = setting(
+    min_effect: float = setting(
+        0.05, "minimum effect to detect, as a relative change: 0.05 is 5 %", read=positive, metavar="SHARE"
+    )
+    alpha: float = setting(0.05, "the chance of a false alarm over all analyses", read=level)
+    analysis_index: int | None = setting(
         None,
-        "where you look again and again and act on each: the how-manieth time this is",
+        "number of this interim analysis, from 1, where you compare repeatedly and act on each result",
         read=count,
         metavar="COUNT",
     )

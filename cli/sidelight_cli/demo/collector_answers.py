@@ -75,7 +75,7 @@ class Profiled:
             truncated_samples=side["truncated_samples"],
             modes=tuple(side["modes"]),
             samplers=tuple(side["samplers"]),
-            pythons=tuple(side["pythons"]),
+            pythons=tuple(side["python_versions"]),
             missing_states=tuple(side["missing_states"]),
         )
 

@@ -82,9 +82,8 @@ class Demo:
     @property
     def compare_url(self) -> str:
         """The page that compares async Tornado with aiohttp."""
-        return (
-            f"{self.url}/s/{SERVICE}/compare?from={PAGE_RANGE}&a=version:{TORNADO_ASYNC}&b=version:{AIOHTTP}"
-        )
+        sides = f"baseline=version:{TORNADO_ASYNC}&comparison=version:{AIOHTTP}"
+        return f"{self.url}/s/{SERVICE}/compare?from={PAGE_RANGE}&{sides}"
 
     async def serve(self) -> None:
         """Start the collector and the four services; returns when all of them can be reached."""

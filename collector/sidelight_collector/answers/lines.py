@@ -47,7 +47,7 @@ class Lines(TypedDict):
     file: str
     line: list[int]
     sides: list[LinesSide]
-    lines: int
+    lines_total: int
     basis: Basis
 
 
@@ -61,7 +61,7 @@ def function_lines(
     limit: int,
     pick: Pick = ALL,
 ) -> Lines:
-    """The `limit` heaviest lines of a function; `lines` says how many there are."""
+    """The `limit` heaviest lines of a function; `lines_total` says how many there are."""
     chosen = choose_all(reading, sides)
     weights = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
     weighed = list(zip(chosen, weights, strict=True))
@@ -96,7 +96,7 @@ def function_lines(
             }
             for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
         ],
-        "lines": len(found),
+        "lines_total": len(found),
         "basis": basis(chosen, kind, reading.unreadable),
     }
 

@@ -59,14 +59,14 @@ class AnatomySide(SideNumbers):
     """One side's columns.
 
     `package_frames`: frames of each package in the mean of samples. Of each function that recurs:
-    `recurring_samples` in whose stacks it is more than once, `recurring_frames` that it has in them together,
-    and `recurring_most` in one.
+    `recursive_samples` in whose stacks it is more than once, `recursive_frames` that it has in them together,
+    and `recursive_max` in one.
     """
 
     package_frames: list[float]
-    recurring_samples: list[int]
-    recurring_frames: list[int]
-    recurring_most: list[int]
+    recursive_samples: list[int]
+    recursive_frames: list[int]
+    recursive_max: list[int]
 
 
 class Found(TypedDict):
@@ -86,7 +86,7 @@ class Anatomy(TypedDict):
     names: list[str]
     deepest: list[DeepStack]
     sides: list[AnatomySide]
-    found: Found
+    totals: Found
     basis: Basis
 
 
@@ -136,13 +136,13 @@ def anatomy(
             {
                 **narrowed(side(question, windows, kind), one.weights, pick),
                 "package_frames": [mean.get(code, 0.0) for code in package[:limit]],
-                "recurring_samples": [own.get(code, none).samples for code in function[:limit]],
-                "recurring_frames": [own.get(code, none).frames for code in function[:limit]],
-                "recurring_most": [own.get(code, none).most for code in function[:limit]],
+                "recursive_samples": [own.get(code, none).samples for code in function[:limit]],
+                "recursive_frames": [own.get(code, none).frames for code in function[:limit]],
+                "recursive_max": [own.get(code, none).most for code in function[:limit]],
             }
             for question, windows, one, mean, own in zip(sides, chosen, each, frames, recurring, strict=True)
         ],
-        "found": {"packages": len(package), "functions": len(function), "stacks": new},
+        "totals": {"packages": len(package), "functions": len(function), "stacks": new},
         "basis": basis(chosen, kind, reading.unreadable),
     }
 

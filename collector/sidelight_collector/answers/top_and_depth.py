@@ -42,13 +42,13 @@ class TopSide(SideNumbers):
 
 
 class Top(TypedDict):
-    """Functions by cost; `functions` says how many there are in all."""
+    """Functions by cost; `functions_total` says how many there are in all."""
 
     type: str
     by: str
     rows: TopRows
     sides: list[TopSide]
-    functions: int
+    functions_total: int
     basis: Basis
 
 
@@ -118,7 +118,7 @@ def functions(
             )
             for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
         ],
-        "functions": len(found),
+        "functions_total": len(found),
         "basis": basis(chosen, kind, reading.unreadable),
     }
 

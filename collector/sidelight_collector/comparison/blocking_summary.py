@@ -34,12 +34,12 @@ def told(found: Loop, unless_refused: Callable[[Effects], Effects]) -> ToldLoop:
     frames = [Frame.parse(unescape(text)) for text in found.holders]
     return {
         "busy": effect(unless_refused(found.busy)),
-        "holders": [
+        "blockers": [
             {
                 "function": frame.function,
                 "file": frame.file,
-                "a": float(shares.a[at]),
-                "b": float(shares.b[at]),
+                "baseline": float(shares.baseline[at]),
+                "comparison": float(shares.comparison[at]),
                 "effect": effect(shares, at),
             }
             for at, frame in enumerate(frames)

@@ -140,14 +140,14 @@ class Judgement:
         lack, idle, depths_ = self._lack(), self._idle(None), self._depths()
         depth = deep(depths_, self._unless_refused) if depths_ else None
         return {
-            "sentence": self._sentence(lack),
+            "summary": self._sentence(lack),
             "direction": self._rate.direction[0].value,
             "rate": effect(self._rate),
-            "sampled": effect(self._sampled),
+            "sampling_only": effect(self._sampled),
             "idle": idle,
             "depth": depth,
             "loop": self._loop() if idle else None,
-            "roles": self._roles(),
+            "thread_kinds": self._roles(),
             "checks": checked(self._checks),
             "explanation": self._explanation(own),
             "functions": {
@@ -157,9 +157,9 @@ class Judgement:
                 "self": own.told(order),
                 "total": total.told(order),
             },
-            "functions_in_all": of.in_all,
+            "functions_total": of.in_all,
             "method": self._method(),
-            "more": None if lack is None else {"minutes": lack.minutes, "pods": lack.pods},
+            "required": None if lack is None else {"minutes": lack.minutes, "pods": lack.pods},
             "conditions": self._conditions(idle, depth),
         }
 
@@ -217,9 +217,9 @@ class Judgement:
         told: list[ToldCondition] = []
         for condition in self._wanted.conditions:
             found = self._about(condition, idle, depth)
-            state, said_ = judge(condition, found, whole=float(self._sampled.a[0]))
+            state, said_ = judge(condition, found, whole=float(self._sampled.baseline[0]))
             told.append(
-                {"condition": condition.text, "state": state.value, "sentence": said_, "effect": found}
+                {"condition": condition.text, "state": state.value, "summary": said_, "effect": found}
             )
         return told
 
@@ -370,12 +370,12 @@ class Judgement:
     def _sentence(self, lack: More | None) -> str:
         rate, wanted = self._rate, self._wanted
         words = Said(
-            float(rate.a[0]),
-            float(rate.b[0]),
+            float(rate.baseline[0]),
+            float(rate.comparison[0]),
             float(rate.relative[0]),
             float(rate.relative_low[0]),
             float(rate.relative_high[0]),
-            float(rate.detectable[0]),
+            float(rate.min_detectable_effect[0]),
             rate.direction[0],
             round(sum(self._samples)),
             1 - self._design.alpha,
@@ -393,24 +393,24 @@ class Judgement:
         counting = ((sampled.variance_a, sampled.counting_a), (sampled.variance_b, sampled.counting_b))
         return {
             "alpha": self._wanted.alpha,
-            "look": self._wanted.look,
-            "level": spent(self._wanted.alpha, self._wanted.look),
-            "detect": self._wanted.detect,
+            "analysis_index": self._wanted.look,
+            "alpha_spent": spent(self._wanted.alpha, self._wanted.look),
+            "min_effect": self._wanted.detect,
             "fdr": of.alpha,
             "unit": REQUEST if self._per_request else POD_SECOND,
             "pods": [own.pods for own in self._cuts],
-            "rows": [side.rows for side in sides],
-            "blocks": [side.blocks for side in sides],
+            "pod_groups": [side.rows for side in sides],
+            "time_blocks": [side.blocks for side in sides],
             "frequencies": of.frequencies,
             "paired": self._paired,
             "same_pods": self._same_pods,
             "bootstrap": "pods" if min(side.rows for side in sides) >= FEWEST_PODS else "blocks",
-            "rounds": ROUNDS,
+            "bootstrap_rounds": ROUNDS,
             "over_dispersion": [
                 finite(float(variance[0] / counted[0])) if counted[0] > 0 else None
                 for variance, counted in counting
             ],
-            "measured": self._measured(self._kind),
+            "rate_source": self._measured(self._kind),
             "load": of.load.value,
         }
 

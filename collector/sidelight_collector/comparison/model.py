@@ -17,10 +17,10 @@ from sidelight_model.change import Direction
 
 
 class Effect(TypedDict):
-    """How B differs from A in one thing, with the interval of the level asked for."""
+    """How the comparison differs from the baseline in one quantity, with the interval of the difference."""
 
-    a: float
-    b: float
+    baseline: float
+    comparison: float
     delta: float
     low: float | None
     high: float | None
@@ -29,14 +29,17 @@ class Effect(TypedDict):
     relative_high: float | None
     p: float
     direction: str
-    detectable: float | None
+    min_detectable_effect: float | None
 
 
 class EffectColumns(TypedDict):
-    """The same of many things; `agree` of `of` pods of B (or rows of pods) lie on the side of the change."""
+    """The effects of many quantities, aligned.
 
-    a: list[float]
-    b: list[float]
+    Of `pods_total` pods (or groups of pods) of the comparison `pods_agreeing` lie on the side of the change.
+    """
+
+    baseline: list[float]
+    comparison: list[float]
     delta: list[float]
     low: list[float | None]
     high: list[float | None]
@@ -45,10 +48,10 @@ class EffectColumns(TypedDict):
     relative_high: list[float | None]
     p: list[float]
     direction: list[str]
-    detectable: list[float | None]
+    min_detectable_effect: list[float | None]
     q: list[float]
-    agree: list[int]
-    of: list[int]
+    pods_agreeing: list[int]
+    pods_total: list[int]
 
 
 class ToldCheck(TypedDict):
@@ -128,21 +131,21 @@ class Method(TypedDict):
     """How was judged."""
 
     alpha: float
-    look: int
-    level: float
-    detect: float
+    analysis_index: int
+    alpha_spent: float
+    min_effect: float
     fdr: float
     unit: str
     pods: list[int]
-    rows: list[int]
-    blocks: list[int]
+    pod_groups: list[int]
+    time_blocks: list[int]
     frequencies: int
     paired: str
     same_pods: bool
     bootstrap: str
-    rounds: int
+    bootstrap_rounds: int
     over_dispersion: list[float | None]
-    measured: str
+    rate_source: str
     load: str
 
 
@@ -158,7 +161,7 @@ class ToldCondition(TypedDict):
 
     condition: str
     state: str
-    sentence: str
+    summary: str
     effect: Effect | None
 
 
@@ -167,8 +170,8 @@ class ToldHolder(TypedDict):
 
     function: str
     file: str
-    a: float
-    b: float
+    baseline: float
+    comparison: float
     effect: Effect
 
 
@@ -176,30 +179,33 @@ class ToldLoop(TypedDict):
     """How much of its thread's time an event loop was held, and by whom, most first."""
 
     busy: Effect
-    holders: list[ToldHolder]
+    blockers: list[ToldHolder]
 
 
 class Verdict(TypedDict):
     """What was found (see docs/api.md)."""
 
-    sentence: str
+    summary: str
     direction: str
     rate: Effect
-    sampled: Effect
+    sampling_only: Effect
     idle: Effect | None
     depth: ToldDepth | None
     loop: ToldLoop | None
-    roles: list[RoleIdle]
+    thread_kinds: list[RoleIdle]
     checks: list[ToldCheck]
     explanation: ToldExplanation
     functions: ToldFunctions
-    functions_in_all: int
+    functions_total: int
     method: Method
-    more: ToldMore | None
+    required: ToldMore | None
     conditions: list[ToldCondition]
 
 
-_COLUMNS = ("a", "b", "delta", "low", "high", "relative", "relative_low", "relative_high", "p", "detectable")
+_COLUMNS = (
+    *("baseline", "comparison", "delta", "low", "high", "relative", "relative_low", "relative_high", "p"),
+    "min_detectable_effect",
+)
 
 
 def effect(found: Effects, at: int = 0) -> Effect:
@@ -217,8 +223,8 @@ def columns(
         **numbers,
         "direction": [found.direction[one].value for one in at.tolist()],
         "q": q[at].tolist(),
-        "agree": agree[at].tolist(),
-        "of": [of] * len(at),
+        "pods_agreeing": agree[at].tolist(),
+        "pods_total": [of] * len(at),
     }
     return cast("EffectColumns", told)
 
@@ -245,7 +251,7 @@ def deep(found: Depths, direction: Callable[[Effects], Effects]) -> ToldDepth:
 def bare(a: float, b: float, direction: Direction) -> Effect:
     """An effect that is a fact of what was seen, without an interval."""
     none: dict[str, Any] = dict.fromkeys(_COLUMNS)
-    numbers = {"a": a, "b": b, "delta": b - a, "relative": b / a - 1 if a else None, "p": 1.0}
+    numbers = {"baseline": a, "comparison": b, "delta": b - a, "relative": b / a - 1 if a else None, "p": 1.0}
     return cast("Effect", {**none, **numbers, "direction": direction.value})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -29,7 +30,7 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "resolved": {"by": "user"},
     "delivery": {"tries": "attempts"},
 }
-"""Names of format 1 that are others now, by what has them."""
+"pods_total""Names of format 1 that are others now, by what has them.""of",
 _FORMAT_1_VALUES: Final[Mapping[str, str]] = {
     "fine": "pass",
     "unclear": "inconclusive",
@@ -39,6 +40,48 @@ _FORMAT_1_VALUES: Final[Mapping[str, str]] = {
 """States of format 1 that are called otherwise now."""
 _FORMAT_1_MODES: Final[Mapping[str, str]] = {"": "none", "hours": "same_hours", "before": "previous_period"}
 """The same of comparison modes."""
+_FORMAT_1_VERDICT: Final[Mapping[str, str]] = {
+    "a": "baseline",
+    "b": "comparison",
+    "detectable": "min_detectable_effect",
+    "agree": "pods_agreeing",
+    "of": "pods_total",
+    "sentence": "summary",
+    "sampled": "sampling_only",
+    "roles": "thread_kinds",
+    "holders": "blockers",
+    "functions_in_all": "functions_total",
+    "more": "required",
+    "look": "analysis_index",
+    "level": "alpha_spent",
+    "detect": "min_effect",
+    "rows": "pod_groups",
+    "blocks": "time_blocks",
+    "rounds": "bootstrap_rounds",
+    "measured": "rate_source",
+}
+"""The same of a verdict, wherever in it they are."""
+_FORMAT_1_VERDICT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
+    "direction": {
+        "more": "increased",
+        "less": "decreased",
+        "gone": "removed",
+        "same": "unchanged",
+        "unclear": "inconclusive",
+        "unknown": "no_data",
+        "incomparable": "not_comparable",
+    },
+    "state": {
+        "fine": "pass",
+        "unclear": "inconclusive",
+        "incomparable": "not_comparable",
+        "alike": "match",
+        "differs": "mismatch",
+    },
+    "severity": {"refuse": "blocking"},
+    "reason": {"lines_told_apart": "lines_separate", "pods_together": "pods_merged"},
+}
+"""The values of a verdict's fields in format 1 that are others now, by the field's name."""
 
 
 def encode(deploy: Deploy) -> bytes:
@@ -86,7 +129,7 @@ def _look(told: Mapping[str, Any]) -> Look:
 
 
 def _over(told: Mapping[str, Any] | None) -> Over | None:
-    return Over(float(told["at"]), Why(told["reason"]), str(told["successor"])) if told else None
+    return Over(float(told["at", Why(told["reason", str(told["successor"])) if told else None
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -94,14 +137,33 @@ def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     told["state"] = _FORMAT_1_VALUES.get(told["state"], told["state"])
     told["conclusion"] = _FORMAT_1_VALUES.get(told["conclusion"], told["conclusion"])
     told["analyses"] = [_renamed(one, "analysis") for one in told["analyses"]]
-    for one in told["analyses"]:
+    for one in as format 1 writes it."analyses"]:
         one["state"] = _FORMAT_1_VALUES.get(one["state"], one["state"])
-        one["comparison_mode"] = _FORMAT_1_MODES.get(one["comparison_mode"], one["comparison_mode"])
+        one["comparison_mode"]]) = _FORMAT_1_MODES.get(one["comparison_mode""A document with other names of its fields, one["comparison_mode"])
     for name in ("finished", "resolved"):
-        told[name] = _renamed(told[name], name) if told[name] else None
+        told[name] document
+    return _renamed(told[name], name) if name] else None
     told["deliveries"] = [_renamed(one, "delivery") for one in told["deliveries"]]
     return told
 
 
-def _renamed(raw: Mapping[str, Any], what: str) -> dict[str, Any]:
+def _renamed(raw: Mapping[str, str], what: str) -> dict[str, Any]:
     return {_FORMAT_1[what].get(name, name): value for name, value in raw.items()}
+
+
+def _verdict_of_format_1(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_verdict_of_format_1(one) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    return {
+        _FORMAT_1_VERDICT.get(name, name): _value_of_format_1(value, values)
+        if (values := _FORMAT_1_VERDICT_VALUES.get(name))
+        else _verdict_of_format_1(value)
+        for name, value in part.items()
+    }
+
+
+def _value_of_format_1(value: Any, values: Mapping[str, str]) -> Any:
+    # The table of functions has columns: a list of directions.
+    return [values.get(one, one) for one in value] if isinstance(value, list) else values.get(value, value)

@@ -20,20 +20,22 @@ from sidelight_collector.query.windows import (
     Question,
 )
 from sidelight_collector.times import SECOND_NS
-from sidelight_model import gates
 from sidelight_model.counts import ProfileType
+from sidelight_model.gates import State as Gate
 from sidelight_model.gates import parse, worst
 
 Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
 """The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
 FUNCTIONS: Final = 20
 """So many functions of a verdict are kept with a deploy; its link asks for all."""
+
 _STATES: Final = {
-    gates.State.FINE: State.FINE,
-    gates.State.REGRESSED: State.REGRESSED,
-    gates.State.UNCLEAR: State.UNCLEAR,
-    gates.State.INCOMPARABLE: State.INCOMPARABLE,
+    Gate.FINE: State.FINE,
+    Gate.REGRESSED: State.REGRESSED,
+    Gate.UNCLEAR: State.UNCLEAR,
+    Gate.INCOMPARABLE: State.INCOMPARABLE,
 }
+
 
 
 def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
@@ -105,13 +107,13 @@ def questions(deploy: Deploy, chosen: Sides) -> list[Question]:
 def found(said: Mapping[str, Any], chosen: Sides) -> Found:
     """A verdict as a look keeps it."""
     conditions = tuple(said["conditions"])
-    state = _STATES[worst(str(one["state"]) for one in conditions)]
+    state = _STATES[worst(Gate(one["state"]) for one in conditions)]
     return Found(
         state,
         chosen.way,
         chosen.baseline,
         chosen.comparison,
-        str(said["sentence"]),
+        str(said["summary"]),
         said["rate"],
         conditions,
         said,

@@ -48,9 +48,9 @@ SideNumbers = TypedDict(
         "truncated_samples": int,
         "modes": list[str],
         "samplers": list[str],
-        "pythons": list[str],
+        "python_versions": list[str],
         "missing_states": list[str],
-        "periods_us": list[float],
+        "sampling_periods_us": list[float],
         "quality": Quality,
     },
 )
@@ -109,9 +109,9 @@ def side(question: Question, windows: Windows, kind: ProfileType) -> SideNumbers
         "truncated_samples": round(added(table["truncated"])),
         "modes": said(whole["mode"]),
         "samplers": said(whole["sampler"]),
-        "pythons": said(whole["python"]),
+        "python_versions": said(whole["python"]),
         "missing_states": flattened(whole["missing_states"]),
-        "periods_us": sorted(period / 1000 for period in integers(pc.unique(whole["period_ns"]))),
+        "sampling_periods_us": sorted(period / 1000 for period in integers(pc.unique(whole["period_ns"]))),
         "quality": quality(table, whole),
     }
 

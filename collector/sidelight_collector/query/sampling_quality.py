@@ -31,7 +31,7 @@ class Quality(TypedDict):
     stopped_share: float | None
     longest_stop_seconds: float
     other_samples: int
-    paused_seconds: float
+    preempted_seconds: float
     reduced: list[str]
 
 
@@ -47,7 +47,7 @@ def quality(windows: pa.Table, processes: pa.Table) -> Quality:
         "stopped_share": share(added(processes["stopped_ns"]), added(processes["stopping_ns"])),
         "longest_stop_seconds": (pc.max(processes["longest_stop_ns"]).as_py() or 0) / SECOND_NS,
         "other_samples": round(added(windows["other"])),
-        "paused_seconds": seconds(processes["paused_ns"]),
+        "preempted_seconds": seconds(processes["paused_ns"]),
         "reduced": flattened(processes["reduced"]),
     }
 

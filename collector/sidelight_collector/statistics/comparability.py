@@ -1,7 +1,8 @@
 """What makes two sides comparable: each thing that must be alike, with a reason word and what to do.
 
-A check that refuses says that a difference would tell how the sides were watched and not what they did; one
-that warns says what else could explain it. What is not told is `unknown`, and never counts as alike.
+A `blocking` check means that a difference would show how the sides were sampled and not what they did. One
+that warns says what else could explain a difference. What a side does not report is `unknown`, never a
+`match`.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ FALLBACKS: Final = frozenset(("command", "nonblocking"))
 class State(StrEnum):
     """Whether something is the same on both sides."""
 
-    ALIKE = "alike"
-    DIFFERS = "differs"
+    ALIKE = "match"
+    DIFFERS = "mismatch"
     UNKNOWN = "unknown"
 
 
@@ -46,7 +47,7 @@ class Severity(StrEnum):
 
     OK = "ok"
     WARN = "warn"
-    REFUSE = "refuse"
+    REFUSE = "blocking"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def _normalisation(a: Taken, b: Taken, terms: Terms) -> Check:
         return _differs(name, text, hint)
     if terms.lines:
         text = "frames are told apart by line: lines move between versions, and moved ones look new and gone"
-        return Check(name, State.UNKNOWN, Severity.WARN, "lines_told_apart", text, "Ask with lines=0.")
+        return Check(name, State.UNKNOWN, Severity.WARN, "lines_separate", text, "Ask with lines=0.")
     return _alike(name, "frames by function and file on both sides, their lines folded away")
 
 
@@ -262,7 +263,7 @@ def _pods(a: Taken, b: Taken, terms: Terms) -> Check:
     if not terms.pods_told:
         text = f"{text}, not told apart so far back: intervals speak of these pods and come from time alone"
         hint = "Ask for a shorter or later range, of which windows are kept one by one."
-        return Check("pods", State.UNKNOWN, Severity.WARN, "pods_together", text, hint)
+        return Check("pods", State.UNKNOWN, Severity.WARN, "pods_merged", text, hint)
     if a.pods == b.pods:
         return _alike("pods", text)
     text = f"{both}: rates are per pod-second, so they allow for it"

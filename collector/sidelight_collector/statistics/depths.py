@@ -155,8 +155,8 @@ class _Known:
 
 
 def _quantiles(of: Design, depth: I64, a: F64, b: F64, deeper: Effects) -> Effects:
-    known_a = _Known(depth, 1 - deeper.a, deeper.variance_a)
-    known_b = _Known(depth, 1 - deeper.b, deeper.variance_b)
+    known_a = _Known(depth, 1 - deeper.baseline, deeper.variance_a)
+    known_b = _Known(depth, 1 - deeper.comparison, deeper.variance_b)
     rows = [_Shift.of(known_a, known_b, p, deeper, paired=of.same_time or of.same_pods) for p in QUANTILES]
     df = np.array([row.df for row in rows])
     errors = quantile(1 - of.alpha / 2, df)

@@ -92,8 +92,9 @@ def sentence(
     if said.direction is Direction.GONE:
         return f"B takes no {what}, and A took some ({numbers})."
     if said.direction in (Direction.MORE, Direction.LESS):
-        by = percent(abs(said.relative))
-        return f"B takes {by} {said.direction} {what} than A ({_interval(said)}; {numbers})."
+        more = "more" if said.direction is Direction.MORE else "less"
+        by = f"{percent(abs(said.relative))} {more}"
+        return f"B takes {by} {what} than A ({_interval(said)}; {numbers})."
     if said.direction is Direction.SAME:
         shown = f"a change of {_about(said.detectable)} would have shown"
         return f"No detectable change in {what} ({_interval(said)}; {numbers}): {shown}."

@@ -18,27 +18,37 @@ def effect(
     a: float = 1.0,
     b: float = 1.0,
     half: float = 0.01,
-    direction: str = "same",
+    direction: str = "unchanged",
     detectable: float | None = 0.014,
 ) -> dict[str, Any]:
     """An Effect whose interval reaches `half` to both sides of the difference."""
-    told: dict[str, Any] = {"a": a, "b": b, "delta": b - a, "low": b - a - half, "high": b - a + half}
+    told: dict[str, Any] = {
+        "baseline": a,
+        "comparison": b,
+        "delta": b - a,
+        "low": b - a - half,
+        "high": b - a + half,
+    }
     for name, value in (("relative", b - a), ("relative_low", b - a - half), ("relative_high", b - a + half)):
         told[name] = value / a if a else None
-    return told | {"p": 0.04, "detectable": detectable if a else None, "direction": direction}
+    return told | {"p": 0.04, "min_detectable_effect": detectable if a else None, "direction": direction}
 
 
 def columns(*effects: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Effects of functions, with what three pods and a q of 0.01 say."""
     told = {name: [one[name] for one in effects] for name in (effects[0] if effects else ())}
-    return told | {"q": [0.01] * len(effects), "agree": [3] * len(effects), "of": [3] * len(effects)}
+    return told | {
+        "q": [0.01] * len(effects),
+        "pods_agreeing": [3] * len(effects),
+        "pods_total": [3] * len(effects),
+    }
 
 
 def answer(
     *conditions: tuple[str, Mapping[str, Any] | None],
     rate: Mapping[str, Any] | None = None,
     functions: Sequence[tuple[str, str, Mapping[str, Any]]] = (
-        ("work", "b.py", effect(0.1, 0.3, 0.02, "more")),
+        ("work", "b.py", effect(0.1, 0.3, 0.02, "increased")),
     ),
     checks: Sequence[Mapping[str, Any]] = (),
     more: Mapping[str, Any] | None = None,
@@ -50,15 +60,15 @@ def answer(
     judged = []
     for text, found in conditions:
         state, sentence = judge(parse(text), found)
-        judged.append({"condition": text, "state": state, "sentence": sentence, "effect": found})
+        judged.append({"condition": text, "state": state, "summary": sentence, "effect": found})
     told = {
-        "sentence": "B takes 5.0 % more CPU time than A.",
-        "direction": "more",
-        "rate": rate or effect(0.35, 0.37, 0.01, "more"),
+        "summary": "B takes 5.0 % more CPU time than A.",
+        "direction": "increased",
+        "rate": rate or effect(0.35, 0.37, 0.01, "increased"),
         "idle": None,
         "depth": None,
         "loop": None,
-        "roles": [],
+        "thread_kinds": [],
         "checks": list(checks),
         "explanation": EXPLANATION,
         "functions": {
@@ -68,9 +78,9 @@ def answer(
             "self": columns(*(one for _, _, one in functions)),
             "total": columns(*(one for _, _, one in functions)),
         },
-        "functions_in_all": len(functions),
+        "functions_total": len(functions),
         "method": METHOD,
-        "more": more,
+        "required": more,
         "conditions": judged,
     }
     sides = [
@@ -99,19 +109,19 @@ EXPLANATION = {
 }
 METHOD = {
     "alpha": 0.05,
-    "look": 1,
-    "level": 0.025,
-    "detect": 0.05,
+    "analysis_index": 1,
+    "alpha_spent": 0.025,
+    "min_effect": 0.05,
     "fdr": 0.025,
     "unit": "pod-second",
     "pods": [3, 3],
-    "rows": [3, 3],
-    "blocks": [12, 12],
+    "pod_groups": [3, 3],
+    "time_blocks": [12, 12],
     "frequencies": 4,
     "paired": "time",
     "same_pods": False,
     "bootstrap": "blocks",
-    "rounds": 1000,
+    "bootstrap_rounds": 1000,
     "over_dispersion": [2.1, 1.9],
 }
 
@@ -119,7 +129,7 @@ METHOD = {
 def check(severity: str, reason: str = "mode_differs", text: str = "A gil, B command.") -> dict[str, str]:
     return {
         "name": "mode",
-        "state": "differs",
+        "state": "mismatch",
         "severity": severity,
         "reason": reason,
         "text": text,

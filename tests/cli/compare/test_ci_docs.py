@@ -80,7 +80,7 @@ def test_the_first_command_finds_what_grew(served: Collector, bin_folder: Path) 
     assert done.returncode == Code.REGRESSED, done.stderr
     assert re.search(r"^regressed +function:json\.\*>\+1%", done.stdout, re.MULTILINE)
     assert re.search(r"^regressed +cpu>\+3%", done.stdout, re.MULTILINE)
-    assert re.search(r"^fine +depth\.p95>\+5", done.stdout, re.MULTILINE)
+    assert re.search(r"^pass +depth\.p95>\+5", done.stdout, re.MULTILINE)
 
 
 def test_a_load_test_of_one_version_after_the_other_assumes_equal_load(
@@ -231,7 +231,7 @@ def test_the_web_metric_asks_what_it_means_and_gets_what_its_conditions_read(ser
     result = answer["verdict"]
     assert [one["condition"] for one in result["conditions"]] == ["cpu>+3%", "function:json.*>+1%"]
     states = re.findall(r'(all|any)\(result\.conditions, {\.state == "(\w+)"}\)', str(metric))
-    assert states == [("all", "fine"), ("any", "regressed")]
+    assert states == [("all", "pass"), ("any", "regressed")]
     assert [one["state"] for one in result["conditions"]] == ["regressed", "regressed"]
     assert [side["pods"] for side in answer["sides"]] == [3, 3]
 

@@ -14,9 +14,9 @@ from tests.cli.compare.answering import answer, answering, check, effect
 from tests.cli.compare.running import SIDES, compare
 
 FINE = ("cpu>+30%", effect(b=1.01))
-REGRESSED = ("cpu>+3%", effect(b=1.05, direction="more"))
-UNCLEAR = ("cpu>+3%", effect(b=1.05, half=0.2, direction="unclear", detectable=0.3))
-INCOMPARABLE = ("cpu>+3%", {"direction": "incomparable"})
+REGRESSED = ("cpu>+3%", effect(b=1.05, direction="increased"))
+UNCLEAR = ("cpu>+3%", effect(b=1.05, half=0.2, direction="inconclusive", detectable=0.3))
+INCOMPARABLE = ("cpu>+3%", {"direction": "not_comparable"})
 
 
 @pytest.mark.parametrize(
@@ -37,20 +37,20 @@ def test_conditions_decide(conditions: list[Any], code: int) -> None:
 
 
 def test_without_conditions_the_code_is_0_whatever_the_difference() -> None:
-    refused = answer(checks=[check("refuse")], direction="incomparable")
-    for told in (answer(), refused, answer(windows=(0, 0), direction="unknown")):
+    refused = answer(checks=[check("blocking")], direction="not_comparable")
+    for told in (answer(), refused, answer(windows=(0, 0), direction="no_data")):
         with answering(told) as served:
             assert compare(*SIDES, url=served.url).returncode == 0
 
 
 def test_a_side_without_windows_is_an_error_of_its_own() -> None:
-    told = answer(("cpu>+3%", {"direction": "unknown"}), windows=(6, 0), direction="unknown")
+    told = answer(("cpu>+3%", {"direction": "no_data"}), windows=(6, 0), direction="no_data")
     with answering(told) as served:
         done = compare(*SIDES, "--fail-on", "cpu>+3%", "--json", "-", url=served.url)
     assert done.returncode == Code.NO_SIDE == 66
     assert "error: B matched nothing, so that no condition can be judged" in done.stderr
     assert "--wait" in done.stderr
-    assert json.loads(done.stdout)["outcome"] == "no_side"
+    assert json.loads(done.stdout)["outcome"] == "no_data"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_side_without_windows_is_an_error_of_its_own() -> None:
         (("--by", "name"), "--by: 'name' is not one of self, total"),
         (("--limit", "-1"), "--limit"),
         (("--alpha", "0.5"), "--alpha: '0.5' is not below 0.5"),
-        (("--look", "0"), "--look: '0' is not 1 or more"),
+        (("--analysis-index", "0"), "--analysis-index: '0' is not 1 or more"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
         (("--json", "-", "--junit", "-"), "only one of --json, --junit and --markdown can be -"),
         (("--baseline-requests", "10"), "belong together"),

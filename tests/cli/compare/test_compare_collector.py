@@ -40,7 +40,7 @@ def test_a_new_deployment_is_waited_for_and_judged_once(served: Collector, tmp_p
         assert command.process.wait(60) == 1, command.said()
     answer = json.loads(told.read_text())
     assert [one["state"] for one in answer["verdict"]["conditions"]] == ["regressed", "regressed"]
-    assert answer["verdict"]["method"]["look"] == 0
+    assert answer["verdict"]["method"]["analysis_index"] == 0
 
 
 def test_data_is_judged_as_it_is_when_the_wait_is_over(

@@ -69,7 +69,7 @@ def test_without_their_lengths_shares_of_samples_are_compared(files: tuple[str, 
     ]
     assert "warning (few_pods): One recording a side: the intervals are counting noise alone" in done.stdout
     assert "regressed  function:loads>+10%  time of loads: +39.1 %" in done.stdout
-    assert "fine       function:work>+10%   time of work: \u221213.0 %" in done.stdout
+    assert "pass       function:work>+10%   time of work: \u221213.0 %" in done.stdout
     assert "percent of samples, largest difference of self first" in done.stdout
     assert "▲ larger share in B (+39.1 %)" in done.stdout
 
@@ -77,20 +77,20 @@ def test_without_their_lengths_shares_of_samples_are_compared(files: tuple[str, 
 def test_with_their_lengths_rates_are_compared(files: tuple[str, str]) -> None:
     found = told(*files, *SECONDS, "--fail-on=cpu>+10%", "--fail-on=self:work>+20%", "--fail-on=rate>+50%")
     assert found["exit_code"] == 1
-    assert states(found) == {"cpu>+10%": "regressed", "self:work>+20%": "fine", "rate>+50%": "fine"}
-    assert found["verdict"]["direction"] == "more"
-    assert found["verdict"]["sentence"].startswith("B takes 15.0 % more CPU time than A (44.4 → 51.1 samples")
+    assert states(found) == {"cpu>+10%": "regressed", "self:work>+20%": "pass", "rate>+50%": "pass"}
+    assert found["verdict"]["direction"] == "increased"
+    assert found["verdict"]["summary"].startswith("B takes 15.0 % more CPU time than A (44.4 → 51.1 samples")
     work = next(row for row in found["rows"] if row["function"] == "work")
-    assert work["self"]["direction"] in ("same", "unclear")
-    assert work["self"]["a"] == pytest.approx(1000 / 45)
+    assert work["self"]["direction"] in ("unchanged", "inconclusive")
+    assert work["self"]["baseline"] == pytest.approx(1000 / 45)
 
 
 def test_a_function_counts_once_per_stack_and_lines_are_folded_away(files: tuple[str, str]) -> None:
     found = told(*files)
     rows = {(row["function"], row["file"]): row for row in found["rows"]}
     assert set(rows) == {("main", "a.py"), ("work", "b.py"), ("rest", "c.py"), ("loads", "json/decoder.py")}
-    assert rows["loads", "json/decoder.py"]["total"]["a"] == pytest.approx(500 / 2000)
-    assert rows["main", "a.py"]["total"]["b"] == 1
+    assert rows["loads", "json/decoder.py"]["total"]["baseline"] == pytest.approx(500 / 2000)
+    assert rows["main", "a.py"]["total"]["comparison"] == 1
 
 
 def test_several_functions_of_one_stack_count_once_together(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_several_functions_of_one_stack_count_once_together(tmp_path: Path) -> N
     files = (str(tmp_path / "a"), str(tmp_path / "b"))
     found = told(*files, "--fail-on", "function:json_.*>+500%", "--fail-on", "self:json_.*>+500%")
     for one in found["verdict"]["conditions"]:
-        assert one["effect"]["a"] == pytest.approx(0.3)
-        assert one["effect"]["b"] == pytest.approx(600 / 1300)
+        assert one["effect"]["baseline"] == pytest.approx(0.3)
+        assert one["effect"]["comparison"] == pytest.approx(600 / 1300)
 
 
 def test_depth_idle_and_points_are_judged(files: tuple[str, str], tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ def test_depth_idle_and_points_are_judged(files: tuple[str, str], tmp_path: Path
         "depth.mean>+2": "regressed",
         "depth.p50>+2": "regressed",
         "depth.p95>+4": "regressed",
-        "depth.p99>+5": "fine",
+        "depth.p99>+5": "pass",
         "depth.max>+4": "regressed",
-        "depth.mean<-1": "fine",
+        "depth.mean<-1": "pass",
     }
     found = told(*files, "--fail-on", "idle<-5pp", "--fail-on=idle<-10pp", "--fail-on=function:loads>+50pp")
-    assert states(found) == {"idle<-5pp": "regressed", "idle<-10pp": "fine", "function:loads>+50pp": "fine"}
+    assert states(found) == {"idle<-5pp": "regressed", "idle<-10pp": "pass", "function:loads>+50pp": "pass"}
 
 
 def test_too_few_samples_are_not_enough_data(tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ def test_too_few_samples_are_not_enough_data(tmp_path: Path) -> None:
     argv = (str(tmp_path / "a"), str(tmp_path / "b"), "--baseline-seconds=1", "--comparison-seconds=1")
     found = told(*argv, "--fail-on", "cpu>+3%", "--fail-on", "function:f>+3%")
     assert found["exit_code"] == 2
-    assert set(states(found).values()) == {"unclear"}
-    assert found["verdict"]["more"]["minutes"] > 0
-    assert found["verdict"]["sentence"].startswith("Not enough data to tell whether CPU time changed")
+    assert set(states(found).values()) == {"inconclusive"}
+    assert found["verdict"]["required"]["minutes"] > 0
+    assert found["verdict"]["summary"].startswith("Not enough data to tell whether CPU time changed")
 
 
 def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp
     busy.write_text("main (a.py:1);work (b.py:7) 1000\n")
     found = told(files[0], str(busy), "--type=wall", "--fail-on", "function:work>+10%")
     assert found["exit_code"] == 3
-    assert states(found) == {"function:work>+10%": "incomparable"}
+    assert states(found) == {"function:work>+10%": "not_comparable"}
     (check,) = [one for one in found["verdict"]["checks"] if one["name"] == "states"]
-    assert (check["severity"], check["text"]) == ("refuse", "A has [idle] samples, B has none.")
+    assert (check["severity"], check["text"]) == ("blocking", "A has [idle] samples, B has none.")
     assert told(files[0], str(busy), "--fail-on", "function:work>+150%")["exit_code"] == 0
 
 
@@ -155,7 +155,7 @@ def test_the_heaviest_functions_are_judged_one_by_one(most: int, listed: int) ->
     stacks = (parse_folded(text.partition("\n")[2]) for text in (OLD, NEW))
     sides = (counted("file", one, ProfileType.CPU) for one in stacks)
     verdict = compare_counts(Pair(*sides, ProfileType.CPU, None, Level(0.05, 1, 0.05)), [], most)["verdict"]
-    assert verdict["functions_in_all"] == 4
+    assert verdict["functions_total"] == 4
     assert len(verdict["functions"]["function"]) == listed
     assert "rest" not in verdict["functions"]["function"] or most > 3
 

@@ -23,15 +23,15 @@ from tests.cli.compare.answering import answer, answering, check, effect
 from tests.cli.compare.running import SIDES, compare
 
 CONDITIONS: tuple[tuple[str, Any], ...] = (
-    ("cpu>+3%", effect(b=1.05, direction="more")),
+    ("cpu>+3%", effect(b=1.05, direction="increased")),
     ("function:<lambda>>+1%", None),
-    ("idle<-5pp", effect(a=0.5, b=0.47, half=0.1, direction="unclear", detectable=0.3)),
-    ("gil>+3%", {"direction": "incomparable"}),
+    ("idle<-5pp", effect(a=0.5, b=0.47, half=0.1, direction="inconclusive", detectable=0.3)),
+    ("gil>+3%", {"direction": "not_comparable"}),
 )
 FUNCTIONS = (
-    ("work", "b.py", effect(0.1, 0.3, 0.02, "more", 0.2)),
+    ("work", "b.py", effect(0.1, 0.3, 0.02, "increased", 0.2)),
     ("new", "e.py", effect(0.0, 0.06, 0.02, "new")),
-    ("same", "d.py", effect(0.2, 0.203, 0.02, "same", 0.04)),
+    ("same", "d.py", effect(0.2, 0.203, 0.02, "unchanged", 0.04)),
 )
 HOSTILE = (
     "\x1b[31m<b>&\"']]> | @octocat #1 [x](http://evil) `x` ![](http://evil) \x00 \ud800 \u202e www.evil.com"
@@ -61,11 +61,11 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "warning (mode_differs): A gil, B command.",
         "  Set --mode alike.",
         "",
-        "regressed        cpu>+3%                CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
-        "fine             function:<lambda>>+1%  time of <lambda>: on neither side.",
-        "not enough data  idle<-5pp              idle share: \u22123.00 points (\u221213.0 points to +7.00 "
+        "regressed       cpu>+3%                CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
+        "pass            function:<lambda>>+1%  time of <lambda>: on neither side.",
+        "inconclusive    idle<-5pp              idle share: \u22123.00 points (\u221213.0 points to +7.00 "
         "points): not enough data to tell it from \u22125 points.",
-        "not comparable   gil>+3%                GIL time: the sides are not comparable.",
+        "not comparable  gil>+3%                GIL time: the sides are not comparable.",
         "",
         "2 call paths account for 92 % of the change, in milliseconds per pod-second:",
         "   +200   80 %  … → serve (a.py) → work (b.py) → loads (j.py)",
@@ -80,7 +80,7 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "     0    60.0   +60.0  +40.0 to +80.0      3 of 3  0.010        0     60.0    +60.0  "
         "new in B                           new (e.py)",
         "   200     203   +3.00  \u221217.0 to +23.0      3 of 3  0.010      200      203    +3.00  "
-        "no detectable change               same (d.py)",
+        "unchanged                          same (d.py)",
     ]
 
 
@@ -115,12 +115,12 @@ def test_several_formats_may_be_asked_for_at_once(tmp_path: Path) -> None:
     assert (told["format"], told["outcome"], told["exit_code"], told["type"]) == (1, "regressed", 1, "cpu")
     assert [one["state"] for one in told["verdict"]["conditions"]] == [
         "regressed",
-        "fine",
-        "unclear",
-        "incomparable",
+        "pass",
+        "inconclusive",
+        "not_comparable",
     ]
     assert told["rows"][0]["self"]["delta"] == pytest.approx(0.2)
-    assert told["rows"][0]["total"]["agree"] == 3
+    assert told["rows"][0]["total"]["pods_agreeing"] == 3
     assert "functions" not in told["verdict"]
     assert Xml.parse(files["junit"]).getroot().tag == "testsuites"
     assert files["markdown"].read_text().startswith("### ❌ Sidelight: regressed\n")
@@ -140,7 +140,7 @@ def test_a_format_on_standard_output_takes_the_place_of_the_text(flag: str) -> N
 def test_json_without_a_file_is_standard_output(argv: tuple[str, ...]) -> None:
     with answering(answer()) as served:
         done = compare("--baseline=version:1", "--comparison=version:2", *argv, url=served.url)
-    assert json.loads(done.stdout)["verdict"]["direction"] == "more"
+    assert json.loads(done.stdout)["verdict"]["direction"] == "increased"
 
 
 def cases(told: Any) -> dict[str, Xml.Element]:
@@ -161,7 +161,7 @@ def test_junit_has_a_test_for_each_condition_and_one_for_comparability() -> None
     assert [child.tag for child in found["function:<lambda>>+1%"]] == ["system-out"]
     skipped = [found[name].find("skipped") for name in ("idle<-5pp", "gil>+3%")]
     assert [one is not None and str(one.get("message")).partition(":")[0] for one in skipped] == [
-        "not enough data",
+        "inconclusive",
         "not comparable",
     ]
     assert [child.tag for child in found["the sides can be compared"]] == ["system-out"]
@@ -177,7 +177,7 @@ def test_junit_has_a_test_for_each_condition_and_one_for_comparability() -> None
 
 def test_sides_that_cannot_be_compared_fail_that_test_with_the_reason() -> None:
     told = answer(
-        ("cpu>+3%", {"direction": "incomparable"}), checks=[check("refuse")], direction="incomparable"
+        ("cpu>+3%", {"direction": "not_comparable"}), checks=[check("blocking")], direction="not_comparable"
     )
     failure = cases(told)["the sides can be compared"].find("failure")
     assert failure is not None
@@ -186,7 +186,7 @@ def test_sides_that_cannot_be_compared_fail_that_test_with_the_reason() -> None:
 
 
 def test_a_side_without_windows_skips_that_test() -> None:
-    told = answer(("cpu>+3%", {"direction": "unknown"}), windows=(6, 0), direction="unknown")
+    told = answer(("cpu>+3%", {"direction": "no_data"}), windows=(6, 0), direction="no_data")
     found = cases(told)
     assert {name: [child.tag for child in case] for name, case in found.items()} == {
         "the sides can be compared": ["skipped"],
@@ -197,12 +197,12 @@ def test_a_side_without_windows_skips_that_test() -> None:
 def hostile(word: str) -> dict[str, Any]:
     """An answer in which everything that comes from elsewhere is this word."""
     told = answer(
-        ("cpu>+3%", effect(b=1.05, direction="more")),
-        functions=[(word, word, effect(0.1, 0.3, 0.02, "more", 0.2))],
+        ("cpu>+3%", effect(b=1.05, direction="increased")),
+        functions=[(word, word, effect(0.1, 0.3, 0.02, "increased", 0.2))],
         checks=[check("warn", word, word)],
         sentence=word,
     )
-    told["verdict"]["conditions"][0] |= {"condition": word, "sentence": word}
+    told["verdict"]["conditions"][0] |= {"condition": word, "summary": word}
     told["verdict"]["functions"]["renamed_from"] = [word]
     for side in told["sides"]:
         side["selector"] = word
@@ -269,13 +269,13 @@ def test_markdown_is_a_summary() -> None:
 )
 def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: str) -> None:
     told = answer(*CONDITIONS)
-    told["verdict"]["method"] = {**told["verdict"]["method"], "measured": measured}
+    told["verdict"]["method"] = {**told["verdict"]["method"], "rate_source": measured}
     verdict = read(told)
     assert f"per pod-second, {said}, 97.5 % intervals" in text(verdict, "self", 20, significant=False)
     assert f"per pod-second, {said}, 97.5 % intervals" in markdown(verdict, "self", 20, significant=False)
     assert f'value="per pod-second, {said}, 97.5 % intervals' in junit(verdict)
-    written = document(verdict, "self", 20, significant=False, outcome="fine", code=0)
-    assert json.loads(written)["verdict"]["method"]["measured"] == measured
+    written = document(verdict, "self", 20, significant=False, outcome="pass", code=0)
+    assert json.loads(written)["verdict"]["method"]["rate_source"] == measured
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,13 @@ def test_shares_have_the_interval_of_two_proportions() -> None:
     error = (0.2 * 0.8 / 400 + 0.3 * 0.7 / 400) ** 0.5  # 0.030414
     assert (found["low"], found["high"]) == pytest.approx((0.1 - 1.959964 * error, 0.1 + 1.959964 * error))
     assert found["p"] == pytest.approx(0.001009, rel=1e-3)  # z = 3.28798
-    assert found["direction"] == "more"
+    assert found["direction"] == "increased"
 
 
 def test_rates_have_the_interval_of_a_ratio_of_poisson_counts() -> None:
     """200 and 250 samples in 10 s: the logarithm of the ratio has the variance 1/200 + 1/250."""
     found = effect(rate(200, 10), rate(250, 10), LEVEL)
-    assert (found["a"], found["b"], found["relative"]) == pytest.approx((20, 25, 0.25))
+    assert (found["baseline"], found["comparison"], found["relative"]) == pytest.approx((20, 25, 0.25))
     assert found["relative_low"] == pytest.approx(0.037906, abs=1e-5)  # 1.25 exp(-1.959964 * 0.094868) - 1
     assert found["relative_high"] == pytest.approx(0.505431, abs=1e-5)
     assert (found["low"], found["high"]) == pytest.approx((5 - 4.157719, 5 + 4.157719), abs=1e-5)
@@ -51,7 +51,7 @@ def test_the_detectable_change_is_found_with_a_power_of_80_percent() -> None:
     """Of normal estimates: (1.959964 + 0.841621) standard errors of two shares of 20 % in 1,000."""
     found = effect(share(200, 1000), share(200, 1000), LEVEL)
     error = (2 * 0.2 * 0.8 / 1000) ** 0.5
-    assert found["detectable"] == pytest.approx((1.959964 + 0.841621) * error / 0.2, rel=1e-6)
+    assert found["min_detectable_effect"] == pytest.approx((1.959964 + 0.841621) * error / 0.2, rel=1e-6)
 
 
 def test_a_quantile_has_the_standard_error_of_its_rank() -> None:
@@ -69,7 +69,7 @@ def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
         a, b = (sum(luck.random() < 0.2 for _ in range(400)) for _ in range(2))
         found = effect(share(a, 400), share(b, 400), LEVEL)
         inside.append(found["low"] <= 0 <= found["high"])
-        outside.append(found["direction"] in ("more", "less", "new", "gone"))
+        outside.append(found["direction"] in ("increased", "decreased", "new", "removed"))
     assert 0.93 <= held(inside) <= 0.97
     assert held(outside) <= 0.06
 
@@ -97,11 +97,11 @@ def _arrivals(luck: random.Random, mean: float) -> int:
 def test_a_change_as_large_as_the_detectable_one_is_found_four_times_of_five() -> None:
     luck = random.Random(9)
     whole, part = 1000, 0.2
-    detectable = effect(share(200, whole), share(200, whole), LEVEL)["detectable"]
+    detectable = effect(share(200, whole), share(200, whole), LEVEL)["min_detectable_effect"]
     found = []
     for _ in range(600):
         a, b = (sum(luck.random() < of for _ in range(whole)) for of in (part, part * (1 + detectable)))
-        found.append(effect(share(a, whole), share(b, whole), LEVEL)["direction"] == "more")
+        found.append(effect(share(a, whole), share(b, whole), LEVEL)["direction"] == "increased")
     assert 0.72 <= held(found) <= 0.88
 
 
@@ -152,13 +152,13 @@ def test_all_looks_together_spend_alpha() -> None:
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(500, 5000))
 def test_what_is_outside_noise_has_an_interval_without_zero(a: int, b: int, whole: int) -> None:
     found = effect(share(a, whole), share(b, whole), LEVEL)
-    outside = found["direction"] in ("more", "less", "new", "gone")
+    outside = found["direction"] in ("increased", "decreased", "new", "removed")
     assert outside is not (found["low"] <= 0 <= found["high"])
     assert outside is (found["p"] < LEVEL.spent) or found["p"] == pytest.approx(LEVEL.spent)
-    if found["direction"] in ("new", "gone"):
+    if found["direction"] in ("new", "removed"):
         assert not (a and b)
     assert (found["relative"] is None) is (a == 0)
 
 
 def test_nothing_on_both_sides_is_the_same() -> None:
-    assert effect(Estimate(0, 1e-9), Estimate(0, 1e-9), LEVEL)["direction"] == "same"
+    assert effect(Estimate(0, 1e-9), Estimate(0, 1e-9), LEVEL)["direction"] == "unchanged"

@@ -218,8 +218,8 @@ def test_real_recordings_of_sidelight_and_of_py_spy_are_read(tmp_path: Path) -> 
     assert told["sides"][1]["samples"] == entries
     # each names the file in its own way
     mine = [row["total"] for row in told["rows"] if row["file"].endswith("busy.py")]
-    assert max(total["a"] for total in mine) > 0.2
-    assert max(total["b"] for total in mine) > 0.2
+    assert max(total["baseline"] for total in mine) > 0.2
+    assert max(total["comparison"] for total in mine) > 0.2
 
 
 def test_parsing_agrees_with_folded_text() -> None:

@@ -25,8 +25,8 @@ from tests.running import eventually, running, sidelight
 
 CPU = "cpu>+3%"
 MORE = {"minutes": 12.0, "pods": None}
-EARLY = effect(b=1.5, half=0.4, direction="more", detectable=0.5)
-ENOUGH = effect(b=1.01, half=0.01, direction="same", detectable=0.015)
+EARLY = effect(b=1.5, half=0.4, direction="increased", detectable=0.5)
+ENOUGH = effect(b=1.01, half=0.01, direction="unchanged", detectable=0.015)
 
 
 def of(effect: Any, **told: Any) -> Verdict:
@@ -72,7 +72,7 @@ def test_a_change_that_looks_bad_early_is_not_judged_early() -> None:
     early = of(EARLY, more=MORE)
     assert early.conditions[0].state == "regressed"
     found, time, _ = waited([early, early, of(ENOUGH)])
-    assert found.conditions[0].state == "fine"
+    assert found.conditions[0].state == "pass"
     assert time.slept == [10.0, 10.0]
 
 
@@ -88,7 +88,7 @@ def test_without_waiting_one_looks_once() -> None:
 
 
 def test_a_side_without_windows_is_waited_for() -> None:
-    nothing = of({"direction": "unknown"}, windows=(6, 0), direction="unknown")
+    nothing = of({"direction": "no_data"}, windows=(6, 0), direction="no_data")
     _, time, said = waited([nothing, nothing, of(ENOUGH)])
     assert len(time.slept) == 2
     assert said == "B has no windows yet (waited 0 s, at most 1 min 40 s more)\n"
@@ -96,9 +96,11 @@ def test_a_side_without_windows_is_waited_for() -> None:
 
 def test_sides_of_different_times_are_waited_for_until_they_are_concurrent() -> None:
     """As a version that was rolled out runs beside the one before for a while."""
-    unknown = of(effect(b=1.5, direction="unclear", detectable=None), method={**METHOD, "load": "unknown"})
+    unknown = of(
+        effect(b=1.5, direction="inconclusive", detectable=None), method={**METHOD, "load": "unknown"}
+    )
     found, time, said = waited([unknown, unknown, of(ENOUGH)])
-    assert found.conditions[0].state == "fine"
+    assert found.conditions[0].state == "pass"
     assert time.slept == [10.0, 10.0]
     assert said.startswith("A and B ran at different times, and their load may differ (waited 0 s")
     depth = ("depth.p95>+5", effect(a=20.0, b=20.0, half=1.0, detectable=0.1))
@@ -108,16 +110,16 @@ def test_sides_of_different_times_are_waited_for_until_they_are_concurrent() -> 
 
 
 def test_sides_that_cannot_be_compared_are_not_waited_for() -> None:
-    refused = of({"direction": "incomparable"}, direction="incomparable", checks=[check("refuse")])
+    refused = of({"direction": "not_comparable"}, direction="not_comparable", checks=[check("blocking")])
     assert waited([refused])[1].slept == []
 
 
 def test_what_has_no_detectable_effect_of_its_own_is_waited_for_with_the_whole() -> None:
-    for found in (None, {"a": 40, "b": 41}, effect(a=0, b=0.1, direction="unclear")):
+    for found in (None, {"baseline": 40, "comparison": 41}, effect(a=0, b=0.1, direction="inconclusive")):
         condition = parse("depth.max>+5" if found and "direction" not in found else "function:f>+1%")
         verdict = answer((str(condition), found), more=MORE)
         assert lacking(read(verdict), (condition,)) == f"not enough data yet for {condition}"
-        verdict["verdict"]["more"] = None
+        verdict["verdict"]["required"] = None
         assert lacking(read(verdict), (condition,)) == ""
 
 
@@ -134,7 +136,7 @@ def test_a_collector_that_is_away_for_a_while_is_asked_again() -> None:
     away = Unreachable("no answer from it")
     busy = Refused(503, Reason.OVERLOADED, "too much to do", "")
     found, time, said = waited([of(EARLY, more=MORE), away, busy, of(ENOUGH)])
-    assert found.conditions[0].state == "fine"
+    assert found.conditions[0].state == "pass"
     assert len(time.slept) == 3
     assert "no answer from it; asking again\n" in said
 
@@ -172,7 +174,7 @@ def test_the_command_waits_and_says_so() -> None:
     assert len(served.asked) == 3
     assert "not enough data yet for cpu>+3% (50.0 % would show by now); about 12 minutes more" in done.stderr
     assert "busy; asking again" in done.stderr
-    assert not [one for one in served.asked if "look" in one]
+    assert not [one for one in served.asked if "analysis_index" in one]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_on_a_terminal_one_line_is_written_over() -> None:
 def test_one_pod_in_one_stretch_of_time_is_waited_for_whatever_its_numbers_show() -> None:
     def stretch(*rows: int) -> Verdict:
         told = answer((CPU, ENOUGH), more={"minutes": 1.0, "pods": None})
-        told["verdict"]["method"] = {**told["verdict"]["method"], "frequencies": 0, "rows": list(rows)}
+        told["verdict"]["method"] = {**told["verdict"]["method"], "frequencies": 0, "pod_groups": list(rows)}
         return read(told)
 
     _, time, said = waited([stretch(1, 3), of(ENOUGH)])

@@ -37,7 +37,7 @@ export interface Quality {
   readonly stopped_share: number | null;
   readonly longest_stop_seconds: number;
   readonly other_samples: number;
-  readonly paused_seconds: number;
+  readonly preempted_seconds: number;
   readonly reduced: readonly string[];
 }
 
@@ -97,9 +97,9 @@ export interface Side extends AnswerBasis {
   readonly truncated_samples: number;
   readonly modes: readonly string[];
   readonly samplers: readonly string[];
-  readonly pythons: readonly string[];
+  readonly python_versions: readonly string[];
   readonly missing_states: readonly string[];
-  readonly periods_us: readonly number[];
+  readonly sampling_periods_us: readonly number[];
   readonly quality: Quality;
 }
 
@@ -131,7 +131,7 @@ export interface LinesAnswer {
   readonly file: string;
   readonly line: readonly number[];
   readonly sides: readonly LinesSide[];
-  readonly lines: number;
+  readonly lines_total: number;
 }
 
 export interface DepthSide extends Side {

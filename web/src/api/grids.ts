@@ -26,7 +26,7 @@ export interface OverviewAnswer {
   readonly versions: Column<number>;
   readonly current: VersionColumns;
   readonly previous: VersionColumns;
-  readonly left_out: number;
+  readonly omitted: number;
   readonly from: number;
   readonly until: number;
   readonly basis: AnswerBasis;

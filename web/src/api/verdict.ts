@@ -1,52 +1,52 @@
 /** What the collector found of two sides (docs/api.md). Numbers that cannot be had are null. */
 
-export type Direction = "more" | "less" | "new" | "gone" | "same" | "unclear" | "unknown" | "incomparable";
+export type Direction = "increased" | "decreased" | "new" | "removed" | "unchanged" | "inconclusive" | "no_data" | "not_comparable";
 
-/** A number of A and of B, with the interval of their difference. */
+/** A number of the baseline and of the comparison, with the interval of their difference. */
 export interface Effect {
-  readonly a: number;
-  readonly b: number;
+  readonly baseline: number;
+  readonly comparison: number;
   readonly delta: number;
   readonly low: number | null;
   readonly high: number | null;
   readonly direction: Direction;
 }
 
-/** Effects as columns; `agree` of `of` pods of B changed the same way. */
+/** Effects as columns; `pods_agreeing` of `pods_total` pods of the comparison changed the same way. */
 export interface Effects {
-  readonly a: readonly number[];
-  readonly b: readonly number[];
+  readonly baseline: readonly number[];
+  readonly comparison: readonly number[];
   readonly delta: readonly number[];
   readonly low: readonly (number | null)[];
   readonly high: readonly (number | null)[];
   readonly direction: readonly Direction[];
   readonly q: readonly (number | null)[];
-  readonly agree: readonly number[];
-  readonly of: readonly number[];
+  readonly pods_agreeing: readonly number[];
+  readonly pods_total: readonly number[];
 }
 
 export interface Check {
   readonly name: string;
-  readonly state: "alike" | "differs" | "unknown";
-  readonly severity: "ok" | "warn" | "refuse";
+  readonly state: "match" | "mismatch" | "unknown";
+  readonly severity: "ok" | "warn" | "blocking";
   readonly text: string;
   readonly hint: string;
 }
 
 export interface Verdict {
-  readonly sentence: string;
+  readonly summary: string;
   readonly direction: Direction;
   readonly rate: Effect;
   /** The same from samples, which is what call paths add up to; absent from older collectors. */
-  readonly sampled?: Effect;
+  readonly sampling_only?: Effect;
   readonly idle: Effect | null;
   readonly depth: Readonly<Record<"mean" | "p50" | "p95" | "p99", Effect>> & { readonly gap: { readonly low: number; readonly high: number } } | null;
   /** Absent from older collectors. */
   readonly loop?: null | {
     readonly busy: Effect;
-    readonly holders: readonly { readonly function: string; readonly file: string; readonly effect: Effect }[];
+    readonly blockers: readonly { readonly function: string; readonly file: string; readonly effect: Effect }[];
   };
-  readonly roles: readonly { readonly thread: string; readonly idle: Effect }[];
+  readonly thread_kinds: readonly { readonly thread: string; readonly idle: Effect }[];
   readonly checks: readonly Check[];
   readonly explanation: {
     readonly share: number | null;
@@ -61,15 +61,15 @@ export interface Verdict {
     readonly self: Effects;
     readonly total: Effects;
   };
-  readonly functions_in_all: number;
+  readonly functions_total: number;
   /**
-   * `level` is the part of all cases in which an interval may be wrong; `measured` is whether the whole rate was taken from
+   * `alpha_spent` is the part of all cases in which an interval may be wrong; `rate_source` is whether the whole rate was taken from
    * samples (as where it is absent) or from the kernel's count of CPU time.
    */
   readonly method: {
     readonly unit: string;
-    readonly level: number;
-    readonly measured?: "clock" | "samples";
+    readonly alpha_spent: number;
+    readonly rate_source?: "clock" | "samples";
     /** What is known of the sides' load; absent from older collectors. */
     readonly load?: "concurrent" | "assumed_equal" | "unknown";
   };

@@ -6,7 +6,7 @@ export interface SubsecondHeatmapAnswer {
   readonly second: readonly number[];
   readonly bucket: readonly number[];
   readonly samples: readonly number[];
-  readonly sampled: readonly number[];
+  readonly all_samples: readonly number[];
   readonly recordings: readonly { readonly name: string; readonly pid: number; readonly labels: Readonly<Record<string, string>>; readonly dropped: number }[];
 }
 
@@ -34,7 +34,7 @@ export function buildGrid(answer: SubsecondHeatmapAnswer): SubsecondGrid {
   answer.second.forEach((second, i) => {
     const cell = second * rows + answer.bucket[i];
     samples[cell] = answer.samples[i];
-    sampled[cell] = answer.sampled[i];
+    sampled[cell] = answer.all_samples[i];
     maximum = Math.max(maximum, answer.samples[i]);
   });
   return { columns: answer.seconds, rows, step: answer.step_ms, samples, sampled, maximum };

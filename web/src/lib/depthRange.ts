@@ -7,13 +7,13 @@ export interface DepthRange {
 }
 
 /** The depth range of an address, where either end may be open. */
-export function parseDepthRange({ depth_from: from, depth_until: until }: Pick<Place, "depth_from" | "depth_until">, deepest: number): DepthRange | null {
+export function parseDepthRange({ min_depth: from, max_depth: until }: Pick<Place, "min_depth" | "max_depth">, deepest: number): DepthRange | null {
   const [lower, upper] = [from, until].map((text) => (/^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0));
   if (lower === 0 && upper === 0) return null;
   return lower > upper && upper > 0 ? { from: upper, until: lower } : { from: Math.max(lower, 1), until: upper || Math.max(deepest, lower) };
 }
 
-export const depthRangeParameters = ({ from, until }: DepthRange) => ({ depth_from: String(from), depth_until: String(until) });
+export const depthRangeParameters = ({ from, until }: DepthRange) => ({ min_depth: String(from), max_depth: String(until) });
 
 /** The whole bins that a drag covers, from one position of the axis (0 at its left end, 1 at its right) to another. */
 export function dragDepthRange(a: number, b: number, bins: number, width: number): DepthRange {

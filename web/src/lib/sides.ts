@@ -12,16 +12,16 @@ export interface VersionSpan {
 type Versions = readonly VersionSpan[];
 
 /** The default sides: the version before the newest, and the newest; null with fewer than two. */
-export function defaultSides(versions: Versions): { a: string; b: string } | null {
+export function defaultSides(versions: Versions): { baseline: string; comparison: string } | null {
   const ordered = [...versions].sort((a, b) => toEpochSeconds(a.first_seen) - toEpochSeconds(b.first_seen) || (a.version < b.version ? -1 : 1));
   if (ordered.length < 2) return null;
   const [previous, newest] = ordered.slice(-2);
-  return { a: `version:${previous.version}`, b: `version:${newest.version}` };
+  return { baseline: `version:${previous.version}`, comparison: `version:${newest.version}` };
 }
 
 /** The same matchers yesterday and today. */
 export const sameTimeYesterday = (side: string, range: Range): Partial<Place> =>
-  ({ a: side, b: side, a_from: dayBefore(range.from), a_until: dayBefore(range.until), b_from: range.from, b_until: range.until });
+  ({ baseline: side, comparison: side, baseline_from: dayBefore(range.from), baseline_until: dayBefore(range.until), comparison_from: range.from, comparison_until: range.until });
 
 function dayBefore(text: string): string {
   if (text === "now") return "-1d";
@@ -39,7 +39,7 @@ export const timeRangeSide = (query: string): string => `match:${onlyLabel(query
 /**
  * A version as a side: over the page's range where it ran then, else over the last part, as long, of when it ran.
  */
-export function versionSide(which: "a" | "b", row: Versions[number], range: Range, now: number): Partial<Place> {
+export function versionSide(which: SideName, row: Versions[number], range: Range, now: number): Partial<Place> {
   const [from, until] = [parseTime(range.from, now) ?? now - 3600, parseTime(range.until, now) ?? now];
   const [first, last] = [toEpochSeconds(row.first_seen), toEpochSeconds(row.last_seen)];
   const runs = last >= from && first < until;
@@ -64,12 +64,12 @@ export function earlierRanges(range: Range, now: number): (Range & { readonly na
 
 /** The same place with its sides exchanged. */
 export const swapSides = (place: Place): Partial<Place> => ({
-  a: place.b, b: place.a, a_from: place.b_from, a_until: place.b_until, b_from: place.a_from, b_until: place.a_until,
+  baseline: place.comparison, comparison: place.baseline, baseline_from: place.comparison_from, baseline_until: place.comparison_until, comparison_from: place.baseline_from, comparison_until: place.baseline_until,
 });
 
 /** One side alone, as filters of the service page. */
-export function singleSide(place: Place, side: "a" | "b", range: Range): Partial<Place> {
-  const from = side === "a" ? place.a_from : place.b_from;
-  const until = side === "a" ? place.a_until : place.b_until;
+export function singleSide(place: Place, side: SideName, range: Range): Partial<Place> {
+  const from = side === "baseline" ? place.baseline_from : place.comparison_from;
+  const until = side === "baseline" ? place.baseline_until : place.comparison_until;
   return { query: joinMatchers(place.query, sideMatchers(place[side])), from: from || range.from, until: until || range.until, focus: place.focus, invert: place.invert, collapse: place.collapse };
 }

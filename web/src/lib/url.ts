@@ -16,12 +16,12 @@ export interface Place {
   /** Matchers without braces, e.g. `namespace="prod", pod!="x"`. */
   readonly query: string;
   /** A side: `version:2026.11.20` or `match:pod="x"`. */
-  readonly a: string;
-  readonly b: string;
-  readonly a_from: string;
-  readonly a_until: string;
-  readonly b_from: string;
-  readonly b_until: string;
+  readonly baseline: string;
+  readonly comparison: string;
+  readonly baseline_from: string;
+  readonly baseline_until: string;
+  readonly comparison_from: string;
+  readonly comparison_until: string;
   readonly norm: Normalisation;
   readonly view: ViewName;
   /** A call path (see flamegraph/tree/focus). */
@@ -40,8 +40,8 @@ export interface Place {
   /** Whether sides at different times are compared as if they had the same load. */
   readonly load: "" | "equal";
   /** Only samples whose stacks are so many frames deep, both included. */
-  readonly depth_from: string;
-  readonly depth_until: string;
+  readonly min_depth: string;
+  readonly max_depth: string;
   /** On the depth page: all samples, those below `focus`, or those with `fn` on the stack. */
   readonly scope: Scope;
   readonly rows: HeatRows;
@@ -59,9 +59,9 @@ export interface Place {
 }
 
 export const START: Place = {
-  page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", a: "", b: "",
-  a_from: "", a_until: "", b_from: "", b_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, load: "", depth_from: "", depth_until: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
+  page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", baseline: "", comparison: "",
+  baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", norm: "rate", view: "flame", focus: "", q: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, load: "", min_depth: "", max_depth: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 
@@ -144,10 +144,10 @@ function decode(part: string): string {
  * is not. Where sides are compared they say the version, so a filter by version does not come along.
  */
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
-  const { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys } = place;
-  const shared = { service, type, from, until, query, a, b, a_from, a_until, b_from, b_until, load, by, theme, keys };
+  const { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, load, by, theme, keys } = place;
+  const shared = { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, load, by, theme, keys };
   const to = { ...START, ...shared, page, ...changes };
-  return page === "compare" || to.a !== "" ? { ...to, query: withoutLabel(to.query, "version") } : to;
+  return page === "compare" || to.baseline !== "" ? { ...to, query: withoutLabel(to.query, "version") } : to;
 }
 
 /** The range a page shows when the address names none. */

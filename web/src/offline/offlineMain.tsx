@@ -83,7 +83,7 @@ function Page({ about, flame }: OfflineFile) {
         </div>
         {flame.sides.every(({ samples }) => samples === 0)
           ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : <ProfileView answer={flame} names={isComparison ? names : [""]} below={() => verdict && verdict.direction !== "incomparable" && verdict.functions.function.length > 0 && <ChangeTable verdict={verdict} />} />}
+          : <ProfileView answer={flame} names={isComparison ? names : [""]} below={() => verdict && verdict.direction !== "not_comparable" && verdict.functions.function.length > 0 && <ChangeTable verdict={verdict} />} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
           <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>

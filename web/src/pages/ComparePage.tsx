@@ -49,11 +49,11 @@ function Comparison({ refreshCount }: { refreshCount: number }) {
 
 /** `isCurrent` is false while the answer is still the previous one, so nothing here may name the new sides. */
 function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent: boolean }) {
-  const { invert, norm, view, a, b, type, sig, raw, load } = place.value;
-  const names = isCurrent ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
+  const { invert, norm, view, baseline, comparison, type, sig, raw, load } = place.value;
+  const names = isCurrent ? [`A ${sideName(baseline).slice(0, 60)}`, `B ${sideName(comparison).slice(0, 60)}`] : ["A …", "B …"];
   const verdict = answer.verdict ?? null;
-  const isNotComparable = verdict?.direction === "incomparable";
-  const isCompared = verdict && !isNotComparable && verdict.direction !== "unknown";
+  const isNotComparable = verdict?.direction === "not_comparable";
+  const isCompared = verdict && !isNotComparable && verdict.direction !== "no_data";
   const isLoadUnknown = isCompared && verdict.method.load === "unknown";
   return (
     <>

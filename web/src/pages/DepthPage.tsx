@@ -35,7 +35,7 @@ import { comparisonParameters, sampleFilterParameters, treeParameters } from "..
 export function DepthPage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
   const range = pageRange(here);
-  const isComparison = here.a !== "" && here.b !== "";
+  const isComparison = here.baseline !== "" && here.comparison !== "";
   const scope: Record<string, string> = isComparison ? comparisonParameters(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const { function: fn, focus, ...depths } = sampleFilterParameters(here);
   const parameters = { ...scope, function: fn, focus };
@@ -51,7 +51,7 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
       <div class="heading">
         <h1>Stack depth of <bdi>{here.service.slice(0, 200)}</bdi></h1>
         {isComparison && <Link to={onPage(here, "compare", { focus: here.focus })} class="button">Compare A and B</Link>}
-        {isComparison && <button type="button" onClick={() => change({ a: "", b: "", a_from: "", a_until: "", b_from: "", b_until: "" })}>One profile</button>}
+        {isComparison && <button type="button" onClick={() => change({ baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" })}>One profile</button>}
         {!isComparison && sides && <Link to={onPage(here, "depth", sides)} class="button primary">Compare with previous version</Link>}
         <Share query={query} sides={request.isCurrent ? request.answer?.sides : null} />
       </div>
@@ -82,17 +82,17 @@ function NoMatchingSamples({ fn, focus }: { fn: string; focus: string }) {
 function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
   answer: DepthAnswer; isCurrent: boolean; url: string; parts: Record<string, string>; verdict: Verdict | undefined;
 }) {
-  const { a, b } = place.value;
+  const here = place.value;
   const { sides, largest_gap: gap } = answer;
   const isComparison = sides.length === 2;
-  const sideNames = isCurrent ? [`A ${sideName(a).slice(0, 60)}`, `B ${sideName(b).slice(0, 60)}`] : ["A …", "B …"];
+  const sideNames = isCurrent ? [`A ${sideName(here.baseline).slice(0, 60)}`, `B ${sideName(here.comparison).slice(0, 60)}`] : ["A …", "B …"];
   const names = isComparison ? sideNames : ["all samples"];
   const depths = sides.map((side) => ({ depth: side.depth, samples: side.samples_at }));
   const deepest = Math.max(...sides.map((side) => side.max ?? 0), 1);
   const [draft, setDraft] = useState<DepthRange | null>(null);
   const selected = parseDepthRange(place.value, deepest);
   const range = draft ?? selected;
-  const select = (next: DepthRange | null, how?: "replace") => change(next ? depthRangeParameters(next) : { depth_from: "", depth_until: "" }, how);
+  const select = (next: DepthRange | null, how?: "replace") => change(next ? depthRangeParameters(next) : { min_depth: "", max_depth: "" }, how);
   const brush = { deepest, range: selected, onDraft: setDraft, onSelect: select };
   const chart = { sides: depths, names, deepest, range };
   const summary = sides.map((side, at) => `${names[at]}: mean ${short(side.mean ?? 0)}, median ${side.p50 ?? 0}, 95th percentile ${side.p95 ?? 0}, deepest ${side.max ?? 0}`).join("; ");
@@ -104,7 +104,7 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
       {!isComparison && <BasisLine basis={sides[0]} sampled={sides[0].seconds} />}
       {!isComparison && <QualityLine source={sides[0]} />}
       {gapText !== "" && <p class="verdict">{isCurrent ? gapText : "Loading stack depths…"}</p>}
-      {depthEffects && <p class="quiet">Its {confidenceLabel(verdict?.method.level ?? 0)} is {percent(depthEffects.gap.low)} to {percent(depthEffects.gap.high)}.</p>}
+      {depthEffects && <p class="quiet">Its {confidenceLabel(verdict?.method.alpha_spent ?? 0)} is {percent(depthEffects.gap.low)} to {percent(depthEffects.gap.high)}.</p>}
       {verdict && <ComparabilityChecks verdict={verdict} />}
       <div class="charts">
         <figure class="card"><figcaption>Histogram <ChartKey isComparison={isComparison} names={names} /></figcaption>
@@ -116,7 +116,7 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
       </div>
       <Table label="Depth numbers" className="depths" heads={["Side", "#mean", "#p50", "#p95", "#p99", "#max", "#truncated", "#samples"]}>
         {sides.map((side, at) => <DepthRow key={names[at]} side={side} name={names[at]} />)}
-        {depthEffects && <tr><th scope="row">B − A, {confidenceLabel(verdict?.method.level ?? 0)}</th>{(["mean", "p50", "p95", "p99"] as const).map((name) => <td key={name} class="number"><Delta effect={depthEffects[name]} format={(value) => value.toFixed(1)} /></td>)}</tr>}
+        {depthEffects && <tr><th scope="row">B − A, {confidenceLabel(verdict?.method.alpha_spent ?? 0)}</th>{(["mean", "p50", "p95", "p99"] as const).map((name) => <td key={name} class="number"><Delta effect={depthEffects[name]} format={(value) => value.toFixed(1)} /></td>)}</tr>}
       </Table>
       {isComparison && <TruncationNotice sides={sides} />}
       <DepthRangePanel range={selected} sides={sides} names={names} deepest={deepest} onSelect={select} url={url} />

@@ -89,7 +89,7 @@ function ServiceProfile({ answer }: { answer: FlameAnswer }) {
 /** How the profile is looked at: on this page, or on one of its own. */
 function ViewPicker() {
   const here = place.value;
-  const noSides = { a: "", b: "", a_from: "", a_until: "", b_from: "", b_until: "" };
+  const noSides = { a: "", b: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" };
   return (
     <nav class="views" aria-label="Views of this profile">
       <SegmentedControl<ViewName> label="View" value={here.view === "sides" ? "flame" : here.view} onSelect={(next) => change({ view: next })}
@@ -106,7 +106,7 @@ function SampleSummary({ on: side }: { on: Side }) {
   return (
     <div class="basis">
       {plural(side.samples, "sample")} · {plural(side.pods, "pod")} · {plural(side.windows, "window")} · sampled time {seconds(side.seconds)}
-      {side.periods_us.length > 0 && <> · {formatRates(side.periods_us)}</>}
+      {side.sampling_periods_us.length > 0 && <> · {formatRates(side.sampling_periods_us)}</>}
       {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
       {truncated > 0 && (
         <> · {percent(truncated / Math.max(totalSamples(side.states), truncated))} truncated stacks
@@ -121,7 +121,7 @@ function SampleSummary({ on: side }: { on: Side }) {
 function CompareLink({ timeline }: { timeline: TimelineAnswer | null }) {
   const here = place.value;
   const sides = defaultSides(timeline?.versions ?? []);
-  const noRanges = { a_from: "", a_until: "", b_from: "", b_until: "" };
+  const noRanges = { baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" };
   return <Link to={onPage(here, "compare", sides ? { ...sides, ...noRanges } : {})} class="button primary">{sides ? "Compare with previous version" : "Compare"}</Link>;
 }
 

@@ -52,7 +52,7 @@ function ServiceList({ answer, range, refreshCount }: { answer: OverviewAnswer; 
   const order = useMemo(() => filterByName(sorted, lower, q), [sorted, q]);
   const pods = order.reduce((sum, at) => sum + answer.pods_now[at], 0);
   const staleCount = order.filter((at) => answer.until - answer.last_seen[at] > STALE_SECONDS).length;
-  const omittedNotice = answer.left_out > 0 ? [`${plural(answer.left_out, "service")} that took less time than these ${answer.left_out === 1 ? "is" : "are"} not listed: filter, or raise the collector's --max-rows.`] : [];
+  const omittedNotice = answer.omitted > 0 ? [`${plural(answer.omitted, "service")} that took less time than these ${answer.omitted === 1 ? "is" : "are"} not listed: filter, or raise the collector's --max-rows.`] : [];
   return (
     <section class="panel" aria-label="List of services">
       <Notices notices={[...dataQualityNotices([], [], answer.basis), ...omittedNotice]} />

@@ -17,13 +17,13 @@ import { AnswerView } from "../components/answer/AnswerView.tsx";
 export function SideGate({ refreshCount, children }: { refreshCount: number; children: () => ComponentChildren }) {
   const here = place.value;
   const range = pageRange(here);
-  const hasSides = here.a !== "" && here.b !== "";
+  const hasSides = here.baseline !== "" && here.comparison !== "";
   const request = useAnswer<TimelineAnswer>(hasSides ? null : apiUrl("timeline", { query: selectorOf(here.service, ""), ...range, type: "wall" }));
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   const defaults = request.answer && !hasSides ? defaultSides(request.answer.versions) : null;
   useEffect(() => {
-    if (defaults) change({ a: here.a || defaults.a, b: here.b || defaults.b }, "replace");
-  }, [defaults?.a, defaults?.b]);
+    if (defaults) change({ baseline: here.baseline || defaults.baseline, comparison: here.comparison || defaults.comparison }, "replace");
+  }, [defaults?.baseline, defaults?.comparison]);
   if (hasSides) return <>{children()}</>;
   return (
     <AnswerView request={request} what="versions">
@@ -55,9 +55,9 @@ function OneVersionNotice({ version, range }: { version: string; range: Range })
           : "The next deployment shows up by itself; until then, compare times or labels of this one."}
       </p>
       <p class="row">
-        {previous && <Link class="button primary" to={onPage(here, here.page, { ...versionSide("a", previous, range, now), b: side })}>Compare with {previous.version.slice(0, 60) || "(no version)"}, last seen {formatAgo(toEpochSeconds(previous.last_seen), now)}</Link>}
+        {previous && <Link class="button primary" to={onPage(here, here.page, { ...versionSide("baseline", previous, range, now), comparison: side })}>Compare with {previous.version.slice(0, 60) || "(no version)"}, last seen {formatAgo(toEpochSeconds(previous.last_seen), now)}</Link>}
         <Link class={previous ? "button" : "button primary"} to={onPage(here, here.page, sameTimeYesterday(side, range))}>Compare with the same time yesterday</Link>
-        <Link class="button" to={onPage(here, here.page, { a: side, b: "match:" })}>Choose two sides by label</Link>
+        <Link class="button" to={onPage(here, here.page, { baseline: side, comparison: "match:" })}>Choose two sides by label</Link>
         {wider && <button type="button" onClick={() => change({ from: wider.from, until: wider.until })}>Look at the {wider.name}</button>}
       </p>
     </div>

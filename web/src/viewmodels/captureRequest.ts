@@ -69,7 +69,7 @@ export function compareWithYesterday(capture: CaptureAnswer): Partial<Place> {
   const [from, until] = [toEpochSeconds(capture.created), toEpochSeconds(capture.ended ?? capture.created)];
   return {
     service: capture.service, type: "wall", from: rfc3339(capture.from), until: rfc3339(capture.until),
-    a: `match:${joinMatchers('capture=""', capture.query)}`, a_from: rfc3339(from - DAY), a_until: rfc3339(Math.max(until, from + 1) - DAY),
-    b: `match:${equals("capture", capture.id)}`, b_from: rfc3339(capture.from), b_until: rfc3339(capture.until),
+    baseline: `match:${joinMatchers('capture=""', capture.query)}`, baseline_from: rfc3339(from - DAY), baseline_until: rfc3339(Math.max(until, from + 1) - DAY),
+    comparison: `match:${equals("capture", capture.id)}`, comparison_from: rfc3339(capture.from), comparison_until: rfc3339(capture.until),
   };
 }

@@ -22,7 +22,7 @@ export function dataQualityNotices(sides: readonly Side[], names: readonly strin
   mixed("samplers", (side) => side.samplers, "frame names can differ between them.");
   mixed("sampling modes", (side) => side.modes, "they see waiting threads, and hold the process up, differently.");
   mixed("readers", (side) => side.quality.readers, "doubt a difference that begins with the reader.");
-  mixed("Python versions", (side) => side.pythons, "the standard library's frames can differ.");
+  mixed("Python versions", (side) => side.python_versions, "the standard library's frames can differ.");
   sides.forEach((side, at) => {
     const prefix = sides.length > 1 ? `${names[at]}: ` : "";
     if (side.modes.includes("nonblocking")) notices.push(`${prefix}stacks may be wrong. They were read while the program ran (mode nonblocking), and nothing tells which of them mix two moments.`);

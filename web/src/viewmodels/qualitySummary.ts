@@ -6,7 +6,7 @@ export interface QualitySource {
   readonly modes: readonly string[];
   readonly quality: Quality;
   readonly states?: Side["states"];
-  readonly periods_us?: readonly number[];
+  readonly sampling_periods_us?: readonly number[];
   readonly truncated_samples?: number;
 }
 
@@ -57,7 +57,7 @@ export function formatRates(periods: readonly number[]): string {
   return hz.length > 1 ? `${hz.at(-1)}–${hz[0]} Hz` : `${hz[0]} Hz`;
 }
 
-function rateRemarks({ periods_us: periods = [], quality: { reduced } }: QualitySource): QualityRemark[] {
+function rateRemarks({ sampling_periods_us: periods = [], quality: { reduced } }: QualitySource): QualityRemark[] {
   const remarks = periods.length > 0 ? [{ text: formatRates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
   if (reduced.length === 0) return remarks;
   const reasons = reduced.map((word) => REASONS[word] ?? word).join(", ");
@@ -84,7 +84,7 @@ export function stopRemark({ stopped_share: part, stopped_seconds: stood, stops,
 
 function lossRemarks({ quality, states, truncated_samples: cut = 0 }: QualitySource): QualityRemark[] {
   const part = (samples: number) => (states ? percent(samples / Math.max(totalSamples(states), samples)) : plural(samples, "sample"));
-  const { failed_share: failed, errors, other_samples: other, paused_seconds: paused } = quality;
+  const { failed_share: failed, errors, other_samples: other, preempted_seconds: paused } = quality;
   const kinds = Object.entries(errors).map(([kind, times]) => `${kind} ${count(times)}`).join(", ");
   return [
     ...(failed ? [{ text: `${percent(failed)} of ticks failed`, why: `They gave no stacks and lower the coverage: ${kinds || "kinds not told"}.` }] : []),

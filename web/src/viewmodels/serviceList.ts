@@ -8,7 +8,7 @@ export type SortColumn = "service" | "cores" | "cpu" | "change" | "pods" | "seen
 /** The change from the previous to the current version, relative to the rate of the previous one. */
 export interface VersionChange {
   /** `none`: there is no version before; `few`: too little was sampled to see a change of a fifth. */
-  readonly kind: "none" | "few" | "same" | "more" | "less" | "new" | "gone" | "unknown";
+  readonly kind: "none" | "few" | "unchanged" | "increased" | "decreased" | "new" | "removed" | "no_data";
   readonly relative: number;
   /** Twice the counting noise, as in flamegraph/tree/compare. */
   readonly relativeNoise: number;
@@ -28,7 +28,7 @@ export function compareVersions(answer: Pick<OverviewAnswer, "current" | "previo
   const change = changeOf(us, pair((of) => of.samples), divisor);
   const previousRate = divisor[0] > 0 ? us[0] / divisor[0] : 0;
   const [part, noise] = previousRate > 0 ? [change.delta / previousRate, change.threshold / previousRate] : [0, Number.POSITIVE_INFINITY];
-  const kind = change.direction === "same" && noise > TOO_NOISY ? "few" : change.direction;
+  const kind = change.direction === "unchanged" && noise > TOO_NOISY ? "few" : change.direction;
   return { kind, relative: part, relativeNoise: noise };
 }
 
@@ -52,7 +52,7 @@ export function sortServices(answer: OverviewAnswer, sort: string, changes: read
     if (by === "pods") return answer.pods_now[at];
     if (by === "seen") return answer.last_seen[at];
     // Of what nothing can be said, behind all others whichever way.
-    if (by === "change") return ["more", "less", "same"].includes(changes[at].kind) ? changes[at].relative : sign * Number.MAX_VALUE;
+    if (by === "change") return ["increased", "decreased", "unchanged"].includes(changes[at].kind) ? changes[at].relative : sign * Number.MAX_VALUE;
     return answer.cores[at] ?? -1;
   });
   return order.sort((a, b) => sign * (value[a] - value[b]) || a - b);

@@ -15,30 +15,30 @@ from sidelight_model.gates import State
 MOST_PARTS: Final = 5
 LAST_FRAMES: Final = 3
 OUTCOMES: Final = {
-    State.FINE: "fine",
+    State.FINE: "pass",
     State.REGRESSED: "regressed",
-    State.UNCLEAR: "not enough data",
+    State.UNCLEAR: "inconclusive",
     State.INCOMPARABLE: "not comparable",
 }
 _DIRECTIONS: Final = {
-    "same": "no detectable change",
-    "unclear": "not enough data",
-    "unknown": "not comparable: one side was not watched",
-    "incomparable": "not comparable",
+    "unchanged": "unchanged",
+    "inconclusive": "inconclusive",
+    "no_data": "no data on one side",
+    "not_comparable": "not comparable",
     "new": "new in B",
-    "gone": "gone in B",
+    "removed": "removed in B",
 }
 _BY_SAMPLES: Final = "by samples"
 _LOADS: Final = {"assumed_equal": "equal load assumed", "unknown": "unknown load"}
 _MEASURED: Final = {"clock": "the whole by the kernel's clock"}
-_SEVERITIES: Final = {"warn": "warning", "refuse": "not comparable"}
+_SEVERITIES: Final = {"warn": "warning", "blocking": "not comparable"}
 
 
 def direction(effect: Effect, per: str) -> str:
     """A change in words; a profile cannot tell slower from called more often."""
     if effect.direction in _DIRECTIONS:
         return _DIRECTIONS[effect.direction]
-    more = effect.direction == "more"
+    more = effect.direction == "increased"
     by = f" ({signed(percent(effect.relative), effect.relative)})" if effect.relative is not None else ""
     if per == "sample":
         return f"{'▲ larger' if more else '▼ smaller'} share in B{by}"
@@ -77,14 +77,14 @@ def change(value: float | None, times: float) -> str:
 
 def interval(effect: Effect, times: float) -> str:
     """From where to where a difference may lie."""
-    if effect.low is None or effect.high is None or not (effect.a or effect.b):
+    if effect.low is None or effect.high is None or not (effect.baseline or effect.comparison):
         return "-"
     return f"{change(effect.low, times)} to {change(effect.high, times)}"
 
 
 def agreement(tested: Tested) -> str:
     """How many pods of B are on the side of the change."""
-    nothing = not (tested.effect.a or tested.effect.b)
+    nothing = not (tested.effect.baseline or tested.effect.comparison)
     return "-" if tested.agree is None or not tested.of or nothing else f"{tested.agree} of {tested.of}"
 
 
@@ -116,7 +116,7 @@ def _path(frames: Sequence[str]) -> str:
 
 def chance(tested: Tested) -> str:
     """The q of a function; what is on neither side has none."""
-    if tested.q is None or not (tested.effect.a or tested.effect.b):
+    if tested.q is None or not (tested.effect.baseline or tested.effect.comparison):
         return "-"
     return "<0.001" if tested.q < 0.001 else f"{tested.q:.3f}"
 
@@ -159,13 +159,13 @@ def method(verdict: Verdict) -> str:
         return ""
     parts = [f"per {verdict.per}"]
     if told.get("noise") != "counting":
-        parts.append(_MEASURED.get(str(told.get("measured")), _BY_SAMPLES))
-    if (sure := told.get("level")) is not None:
-        look = told.get("look") or 1
-        parts.append(f"{_percent(1 - sure)} intervals" + (f" (look {look})" if look > 1 else ""))
+        parts.append(_MEASURED.get(str(told.get("rate_source")), _BY_SAMPLES))
+    if (sure := told.get("alpha_spent")) is not None:
+        look = told.get("analysis_index") or 1
+        parts.append(f"{_percent(1 - sure)} intervals" + (f" (analysis {look})" if look > 1 else ""))
     if told.get("pods"):
         pods = " and ".join(f"{number:,}" for number in told["pods"])
-        blocks = " and ".join(f"{number:,}" for number in dict.fromkeys(told.get("blocks") or ()))
+        blocks = " and ".join(f"{number:,}" for number in dict.fromkeys(told.get("time_blocks") or ()))
         parts.append(f"{pods} pods" + (f" in {blocks} blocks of time" if blocks else ""))
     paired = {"time": "the same time on both sides", "hours": "the same hours of other days"}
     if told.get("paired") in paired:
@@ -174,8 +174,8 @@ def method(verdict: Verdict) -> str:
         parts.append("the same pods on both sides")
     if told.get("load") in _LOADS:
         parts.append(_LOADS[told["load"]])
-    if told.get("bootstrap") and told.get("rounds"):
-        parts.append(f"{told['rounds']:,} bootstrap rounds over {told['bootstrap']}")
+    if told.get("bootstrap") and told.get("bootstrap_rounds"):
+        parts.append(f"{told['bootstrap_rounds']:,} bootstrap rounds over {told['bootstrap']}")
     if scatter := [value for value in told.get("over_dispersion") or () if value is not None]:
         times = " and ".join(short(value) for value in scatter)
         parts.append(f"samples scatter {times} times as much as counting alone would")
@@ -194,9 +194,9 @@ def more(verdict: Verdict) -> str:
     Where the whole lacks data the sentence says it already.
     """
     lacking = any(one.state is State.UNCLEAR for one in verdict.conditions)
-    if verdict.more is None or not lacking or verdict.direction == "unclear":
+    if verdict.more is None or not lacking or verdict.direction == "inconclusive":
         return ""
-    detect = verdict.method.get("detect")
+    detect = verdict.method.get("min_effect")
     seen = f"To see a change of {_percent(detect)}" if detect else "To see more"
     if verdict.more.minutes is not None:
         pods = verdict.more.pods
@@ -228,7 +228,7 @@ def advised(check: Check) -> str:
 
 def said(checks: Iterable[Check]) -> list[Check]:
     """The checks that a person should know of, what refuses first."""
-    return sorted((check for check in checks if severity(check)), key=lambda one: one.severity != "refuse")
+    return sorted((check for check in checks if severity(check)), key=lambda one: one.severity != "blocking")
 
 
 def listed(verdict: Verdict, by: str, limit: int, *, significant: bool) -> Sequence[Row]:

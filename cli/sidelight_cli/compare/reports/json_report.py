@@ -25,7 +25,7 @@ def document(verdict: Verdict, by: str, limit: int, *, significant: bool, outcom
         "by": by,
         "verdict": {name: value for name, value in told["verdict"].items() if name != "functions"},
         "sides": told["sides"],
-        "functions": verdict.functions,
+        "functions_total": verdict.functions,
         "rows": [_row(row) for row in rows],
         "basis": told.get("basis"),
     }
@@ -39,4 +39,4 @@ def _row(row: Row) -> Mapping[str, object]:
 
 
 def _tested(tested: Tested) -> Mapping[str, object]:
-    return {**asdict(tested.effect), "q": tested.q, "agree": tested.agree, "of": tested.of}
+    return {**asdict(tested.effect), "q": tested.q, "pods_agreeing": tested.agree, "pods_total": tested.of}

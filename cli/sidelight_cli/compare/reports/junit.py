@@ -55,9 +55,12 @@ def _comparable(verdict: Verdict) -> Xml.Element:
         for check in said(verdict.checks)
     ]
     lines += [visible(f"warning: {note}") for note in notes(verdict)]
-    refused = [check for check in verdict.checks if check.severity == "refuse"]
-    if refused or verdict.direction == "incomparable":
-        told = {"type": "incomparable", "message": visible(refused[0].text if refused else verdict.sentence)}
+    refused = [check for check in verdict.checks if check.severity == "blocking"]
+    if refused or verdict.direction == "not_comparable":
+        told = {
+            "type": "not_comparable",
+            "message": visible(refused[0].text if refused else verdict.sentence),
+        }
         Xml.SubElement(case, "failure", told).text = "\n".join(lines)
     elif verdict.unwatched:
         Xml.SubElement(case, "skipped", {"message": visible(verdict.sentence)})

@@ -112,8 +112,8 @@ def _functions(rows: Sequence[Row], by: str, verdict: Verdict) -> list[str]:
         told.append(
             (
                 code(name(row)),
-                amount(one.effect.a, times),
-                amount(one.effect.b, times),
+                amount(one.effect.baseline, times),
+                amount(one.effect.comparison, times),
                 interval(one.effect, times),
                 agreement(one),
                 plain(chance(one)),

@@ -127,9 +127,9 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
 
 def _numbers(tested: Tested, times: float) -> list[str]:
     effect = tested.effect
-    unknown = effect.direction == "unknown"
+    unknown = effect.direction == "no_data"
     return [
-        amount(effect.a, times),
-        amount(effect.b, times),
+        amount(effect.baseline, times),
+        amount(effect.comparison, times),
         "-" if unknown else change(effect.delta, times),
     ]

@@ -37,9 +37,9 @@ class LoopThread(TypedDict):
 
     recording: str
     thread: str
-    us: int
+    observed_us: int
     busy_us: int
-    longest_us: int
+    longest_busy_us: int
 
 
 class Holds(TypedDict):
@@ -48,7 +48,7 @@ class Holds(TypedDict):
     capture: str
     start: float
     threads: list[LoopThread]
-    stretches: list[Stretch]
+    blocking_spans: list[Stretch]
     recordings: list[Told]
 
 
@@ -99,8 +99,8 @@ def holds(recordings: Recordings, limit: int = STRETCHES) -> Holds:
     return {
         "capture": recordings.capture,
         "start": float(recordings.start),
-        "threads": sorted(threads, key=lambda one: -one["busy_us"] / max(one["us"], 1)),
-        "stretches": longest[:limit],
+        "threads": sorted(threads, key=lambda one: -one["busy_us"] / max(one["observed_us"], 1)),
+        "blocking_spans": longest[:limit],
         "recordings": told,
     }
 
@@ -140,7 +140,7 @@ def _thread(recording: str, thread: str, spans: Sequence[_Span]) -> LoopThread:
     return {
         "recording": recording,
         "thread": thread,
-        "us": sum(span.us for span in spans if span.part != OUTSIDE),
+        "observed_us": sum(span.us for span in spans if span.part != OUTSIDE),
         "busy_us": sum(span.us for span in busy),
-        "longest_us": max((span.us for span in whole if span.part not in (WAITS, OUTSIDE)), default=0),
+        "longest_busy_us": max((span.us for span in whole if span.part not in (WAITS, OUTSIDE)), default=0),
     }

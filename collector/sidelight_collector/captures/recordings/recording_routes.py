@@ -30,7 +30,7 @@ from sidelight_collector.query.query_limits import QueryLimits
 
 OFFSETS: Final = ("type", "step_ms", "recording")
 LOOPS: Final = ("recording", "limit")
-FLAMEGRAPH: Final = ("type", "from_us", "until_us", "rest", "recording", "nodes", "lines", "states")
+FLAMEGRAPH: Final = ("type", "from_us", "until_us", "exclude_span", "recording", "nodes", "lines", "states")
 
 
 class Picking:
@@ -45,7 +45,7 @@ class Picking:
     def routes(self, capture: str) -> list[web.RouteDef]:
         """Below the path of a capture."""
         return [
-            web.get(f"{capture}/offsets", self.offsets),
+            web.get(f"{capture}/subsecond-heatmap", self.offsets),
             web.get(f"{capture}/flamegraph", self.flamegraph),
             web.get(f"{capture}/loops", self.loops),
         ]
@@ -72,7 +72,7 @@ class Picking:
             given.nodes(),
             lines=given.switch("lines", default=False),
             states=given.switch("states", default=False),
-            rest=given.switch("rest", default=False),
+            rest=given.switch("exclude_span", default=False),
         )
         drawn = partial(picked, kind=given.kind(), from_us=begin, until_us=end, drawing=drawing)
         return await self._answer(request, drawn)

@@ -72,7 +72,7 @@ class Told(TypedDict):
 class Offsets(TypedDict):
     """Cells in columns, by second and bucket; where nothing at all was sampled there is none.
 
-    `samples` are those of the type, `sampled` all.
+    `samples` are those of the type, `all_samples` those of any type.
     """
 
     capture: str
@@ -83,7 +83,7 @@ class Offsets(TypedDict):
     second: list[int]
     bucket: list[int]
     samples: list[int]
-    sampled: list[int]
+    all_samples: list[int]
     recordings: list[Told]
 
 
@@ -254,7 +254,7 @@ def offsets(recordings: Recordings, kind: ProfileType, step_ms: int, most: int =
         "second": [cell // buckets for cell in cells],
         "bucket": [cell % buckets for cell in cells],
         "samples": [samples.get(cell, 0) for cell in cells],
-        "sampled": [sampled[cell] for cell in cells],
+        "all_samples": [sampled[cell] for cell in cells],
         "recordings": told,
     }
 

@@ -22,11 +22,11 @@ def view_link(deploy: Deploy) -> str:
         "from": _moment(last.comparison.start),
         "until": _moment(last.comparison.until),
         "query": f"{query}, {kept}" if query else kept,
-        "a": f"version:{deploy.previous}",
-        "b": f"version:{deploy.version}",
+        "baseline": f"version:{deploy.previous}",
+        "comparison": f"version:{deploy.version}",
     }
     if last.baseline != last.comparison:
-        given |= _edges("a", last.baseline)
+        given |= _edges("baseline", last.baseline)
     return f"/s/{service}/compare?" + urlencode({name: value for name, value in given.items() if value})
 
 
@@ -42,7 +42,7 @@ def api_link(deploy: Deploy) -> str | None:
         **_edges("baseline", last.baseline),
         **_edges("comparison", last.comparison),
         "type": "cpu",
-        "look": str(last.index),
+        "analysis_index": str(last.index),
         "conditions": [str(one["condition"]) for one in last.conditions],
     }
     return "/api/v1/verdict?" + urlencode(given, doseq=True)

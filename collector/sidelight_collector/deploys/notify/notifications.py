@@ -115,7 +115,7 @@ def body(deploy: Deploy, delivery: Delivery, public_url: str) -> dict[str, Any]:
             "state": deploy.state,
             "summary": last.summary if last else "",
             "conditions": [
-                {name: one[name] for name in ("condition", "state", "sentence")}
+                {name: one[name] for name in ("condition", "state", "summary")}
                 for one in (last.conditions if last else ())
             ],
         },
@@ -154,7 +154,7 @@ def description(deploy: Deploy) -> str:
     if not deploy.analyses:
         return ""
     last = deploy.analyses[-1]
-    failed = [str(one["sentence"]) for one in last.conditions if one["state"] == State.REGRESSED]
+    failed = [str(one["summary"]) for one in last.conditions if one["state"] == State.REGRESSED]
     return " ".join(filter(None, [last.summary, *failed]))
 
 

@@ -34,7 +34,7 @@ REQUESTS: Final = ("baseline_requests", "comparison_requests")
 LOADS: Final = ("unknown", "equal")
 """Whether the load of sides at different times is unknown or assumed to be equal."""
 
-JUDGED: Final = ("detect", "look", "alpha", "coverage", "load", *REQUESTS, "limit", *MANY)
+JUDGED: Final = ("min_effect", "analysis_index", "alpha", "min_coverage", "load", *REQUESTS, "limit", *MANY)
 """Parameters of a verdict."""
 
 STACKS: Final = ("min_depth", "max_depth", "function", "focus")
@@ -107,14 +107,14 @@ class Parameters:
         """What is wanted of a verdict."""
         limits, usual = self._limits, Wanted()
         return Wanted(
-            detect=self._number("detect", usual.detect, most=10),
-            look=count("look", self._given.get("look", ""), usual.look),
+            detect=self._number("min_effect", usual.detect, most=10),
+            look=count("analysis_index", self._given.get("analysis_index", ""), usual.look),
             alpha=self._number("alpha", usual.alpha, most=0.5),
             limit=self.limit(usual.limit),
             requests=self._requests(),
             trouble=self._trouble(),
             conditions=self._conditions(),
-            least_coverage=self._number("coverage", usual.least_coverage, most=1),
+            least_coverage=self._number("min_coverage", usual.least_coverage, most=1),
             most_rows=limits.max_verdict_rows,
             most_tested=limits.max_verdict_tests,
             assume_equal_load=self.word("load", LOADS) == "equal",

@@ -58,7 +58,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/verdict": (*RANGE, *SIDES, *STACKS, "type", "nodes", *JUDGED),
     "/heatmap": (*RANGE, "type", "rows", "step", "zone", "limit"),
     "/depth": (*RANGE, *SIDES, *STACKS, "type"),
-    "/depth/frames": (*RANGE, *SIDES, *STACKS, "type", "limit"),
+    "/stack-composition": (*RANGE, *SIDES, *STACKS, "type", "limit"),
     "/top": (*RANGE, *SIDES, *STACKS, "type", "by", "limit"),
     "/lines": (*RANGE, *SIDES, *STACKS, "type", "file", "limit"),
     "/export": (*RANGE, *STACKS, "type", "format", "lines", "states", "nodes", "about"),
@@ -104,7 +104,7 @@ def routes(
         "/compare": api.compare,
         "/verdict": api.verdict,
         "/depth": api.depth,
-        "/depth/frames": api.frames,
+        "/stack-composition": api.frames,
         "/top": api.top,
         "/lines": api.lines,
         "/export": api.export,
@@ -213,7 +213,7 @@ class _Api:
         )
 
     async def frames(self, request: web.Request) -> web.Response:
-        given = self._read(request, "/depth/frames")
+        given = self._read(request, "/stack-composition")
         kind, pick, limit = given.kind(), given.pick(), given.limit(DEFAULT_ROWS)
         return await self._answer(
             request,

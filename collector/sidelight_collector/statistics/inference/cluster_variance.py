@@ -72,17 +72,18 @@ of few pods too wide: Student's t allows for pods that lie near each other by lu
 class Effects:
     """What differs, one of each for K quantities; every array has shape (K,).
 
-    `a`, `b`, `delta`, `low`, `high` are rates (seconds per pod-second or request), variances their squares.
+    `baseline`, `comparison`, `delta`, `low`, `high` are rates (seconds per pod-second or request), variances
+    their squares.
     `needed`: so many standard errors large a change must be to be found with a chance of 80 %. `relative` is
     B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends), infinite where an end is not
-    bounded. All ends are NaN, and p is 1, where nothing tells what load does. `detectable` is what is needed
-    as a relative change, infinite where A is 0. `lasting` is the part of `variance` that more time does not
-    take away: how much pods differ for good. `variance_a` and `counting_a` are of side A alone: their ratio
-    is how over-dispersed it is. `usual` is how the family scatters.
+    bounded. All ends are NaN, and p is 1, where nothing tells what load does. `min_detectable_effect` is what
+    is needed as a relative change, infinite where A is 0. `lasting` is the part of `variance` that more time
+    does not take away: how much pods differ for good. `variance_a` and `counting_a` are of side A alone:
+    their ratio is how over-dispersed it is. `usual` is how the family scatters.
     """
 
-    a: F64
-    b: F64
+    baseline: F64
+    comparison: F64
     delta: F64
     variance: F64
     df: F64
@@ -93,7 +94,7 @@ class Effects:
     relative_low: F64
     relative_high: F64
     p: F64
-    detectable: F64
+    min_detectable_effect: F64
     direction: tuple[Direction, ...]
     lasting: F64
     variance_a: F64
@@ -170,7 +171,7 @@ def _untold(found: Effects) -> Effects:
     none = np.full(len(found.p), np.nan)
     return replace(
         found, p=np.ones_like(none), low=none, high=none, relative_low=none, relative_high=none,
-        detectable=np.full_like(none, np.inf),
+        min_detectable_effect=np.full_like(none, np.inf),
     )  # fmt: skip
 
 
@@ -179,7 +180,8 @@ def _one_sided(found: Effects, design: Design, cells: Sequence[F64], samples: Se
     if not design.same_time or design.other_days:
         return found
     p, low, high, most = found.p.copy(), found.low.copy(), found.high.copy(), found.relative_high.copy()
-    rates, watched = (found.a, found.b), [side.watched.sum(1) for side in (design.a, design.b)]
+    rates = found.baseline, found.comparison
+    watched = [side.watched.sum(1) for side in (design.a, design.b)]
     for own, other in ((0, 1), (1, 0)):
         only = np.flatnonzero((rates[own] > 0) & (rates[other] == 0))
         of = cells[own][only].sum(2), samples[own][only], watched[own], watched[other]
@@ -216,8 +218,10 @@ def judged(found: Effects, design: Design, outside: Flags) -> Effects:
     if design.a.whole <= 0 or design.b.whole <= 0:
         return replace(found, direction=(Direction.UNKNOWN,) * len(found.p))
     words = np.select(
-        [outside & (found.a == 0), outside & (found.b == 0), outside & (found.delta > 0), outside,
-         (found.detectable <= design.detect) | ((found.a == 0) & (found.b == 0))],
+        [outside & (found.baseline == 0), outside & (found.comparison == 0), outside & (found.delta > 0),
+         outside,
+         (found.min_detectable_effect <= design.detect)
+         | ((found.baseline == 0) & (found.comparison == 0))],
         [2, 3, 0, 1, 4], 5,
     )  # fmt: skip
     return replace(found, direction=tuple(_WORDS[word] for word in words.tolist()))
@@ -231,7 +235,7 @@ def agreement(found: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64]
     watched = design.b.watched.sum(1)
     seen = watched > 0
     rates = b.sum(2)[:, seen] / watched[seen]
-    return ((rates - found.a[:, None]) * np.sign(found.delta)[:, None] > 0).sum(1), int(seen.sum())
+    return ((rates - found.baseline[:, None]) * np.sign(found.delta)[:, None] > 0).sum(1), int(seen.sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,10 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     """
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])
-        for values in (found.a, found.b, found.variance, found.lasting, found.needed, found.detectable)
+        for values in (
+            *(found.baseline, found.comparison, found.variance, found.lasting, found.needed),
+            found.min_detectable_effect,
+        )
     )
     counted = float(found.counting_a[index] + found.counting_b[index])
     sides = (design.a, design.b)

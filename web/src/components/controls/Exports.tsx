@@ -136,7 +136,7 @@ function absolutePath(): string {
   const now = Date.now() / 1000;
   const pinned: Place = { ...here, ...toAbsolute(pageRange(here), now) };
   const resolve = (text: string) => (text === "" ? "" : toAbsolute({ from: text, until: text }, now).from);
-  return formatPlace({ ...pinned, a_from: resolve(here.a_from), a_until: resolve(here.a_until), b_from: resolve(here.b_from), b_until: resolve(here.b_until) });
+  return formatPlace({ ...pinned, baseline_from: resolve(here.baseline_from), baseline_until: resolve(here.baseline_until), comparison_from: resolve(here.comparison_from), comparison_until: resolve(here.comparison_until) });
 }
 
 /** A short link; null where the collector keeps none, or cannot now. */

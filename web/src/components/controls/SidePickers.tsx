@@ -5,7 +5,7 @@ import type { ServicesAnswer, Side, VersionSummary } from "../../api/answers.ts"
 import { change, place } from "../../lib/location.ts";
 import { percent, plural, seconds } from "../../lib/numbers.ts";
 import { equals, joinMatchers, selectorOf, sideMatchers, sideName, formatMatcher } from "../../lib/selectors.ts";
-import { singleSide, captureOfSide, earlierRanges, swapSides, versionSide } from "../../lib/sides.ts";
+import { singleSide, captureOfSide, earlierRanges, LETTERS, swapSides, versionSide, type SideName } from "../../lib/sides.ts";
 import { formatAgo, parseTime, formatRange, toEpochSeconds, type Range } from "../../lib/times.ts";
 import { onPage } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
@@ -35,14 +35,14 @@ export function SidePickers({ range, sides }: { range: Range; sides: readonly Si
   useKeys({ x: () => change(swapSides(place.peek())) });
   return (
     <div class="sides">
-      <SidePicker which="a" versions={versions} range={range} answer={sides?.[0] ?? null} />
+      <SidePicker which="baseline" versions={versions} range={range} answer={sides?.[0] ?? null} />
       <button type="button" class="swap" title="Swap the sides (x)" aria-label="Swap the sides" onClick={() => change(swapSides(place.peek()))}>⇄</button>
-      <SidePicker which="b" versions={versions} range={range} answer={sides?.[1] ?? null} />
+      <SidePicker which="comparison" versions={versions} range={range} answer={sides?.[1] ?? null} />
     </div>
   );
 }
 
-function SidePicker({ which, versions, range, answer }: { which: "a" | "b"; versions: readonly VersionSummary[]; range: Range; answer: Side | null }) {
+function SidePicker({ which, versions, range, answer }: { which: SideName; versions: readonly VersionSummary[]; range: Range; answer: Side | null }) {
   const here = place.value;
   const side = here[which];
   const ownRange = { from: here[`${which}_from`], until: here[`${which}_until`] };
@@ -51,7 +51,7 @@ function SidePicker({ which, versions, range, answer }: { which: "a" | "b"; vers
   const [typed, setTyped] = useState(sideMatchers(side));
   useLayoutEffect(() => setTyped(sideMatchers(side)), [side]);
   const [adding, setAdding] = useState(false);
-  const letter = which.toUpperCase();
+  const letter = LETTERS[which];
   const now = Date.now() / 1000;
   const choose = (selection: string) => {
     const version = versions.find((row) => `version:${row.version}` === selection);
@@ -60,9 +60,9 @@ function SidePicker({ which, versions, range, answer }: { which: "a" | "b"; vers
     else change({ [which]: `match:${kind === "capture" ? "" : sideMatchers(side)}` });
   };
   return (
-    <section class={`card picker picker-${which}`} aria-label={`Side ${letter}`}>
+    <section class={`card picker picker-${letter.toLowerCase()}`} aria-label={`Side ${letter}`}>
       <div class="row">
-        <span class={`side side-${which}`}>{letter}</span>
+        <span class={`side side-${letter.toLowerCase()}`}>{letter}</span>
         <label>
           <span class="unseen">Version of side {letter}</span>
           <select value={kind === "match" ? "match:" : kind} onChange={(event) => choose(event.currentTarget.value)}>
@@ -76,7 +76,7 @@ function SidePicker({ which, versions, range, answer }: { which: "a" | "b"; vers
             <option value="match:">other labels…</option>
           </select>
         </label>
-        <Link to={onPage(here, "service", { a: "", b: "", a_from: "", a_until: "", b_from: "", b_until: "", ...singleSide(here, which, range) })} class="button"
+        <Link to={onPage(here, "service", { baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", ...singleSide(here, which, range) })} class="button"
           title="This side alone, with the same focus">only {letter}</Link>
       </div>
       {kind === "capture" && <CapturePicker letter={letter} value={capture ?? ""} range={range} onSelect={(id) => change({ [which]: `match:${equals("capture", id)}` })} />}
@@ -112,7 +112,7 @@ function SidePicker({ which, versions, range, answer }: { which: "a" | "b"; vers
 }
 
 /** A side's own range: an earlier one of the same length, or any. */
-function SideRange({ which, ownRange, range }: { which: "a" | "b"; ownRange: Range; range: Range }) {
+function SideRange({ which, ownRange, range }: { which: SideName; ownRange: Range; range: Range }) {
   const [from, setFrom] = useState(ownRange.from);
   const [until, setUntil] = useState(ownRange.until);
   useLayoutEffect(() => { setFrom(ownRange.from); setUntil(ownRange.until); }, [ownRange.from, ownRange.until]);

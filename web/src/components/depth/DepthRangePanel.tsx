@@ -41,7 +41,7 @@ function DepthRangeForm({ range, deepest, onSelect }: { range: DepthRange | null
     <input type="number" min={1} max={Math.max(deepest, range?.until ?? 1)} step={1} size={6} value={text} onInput={(event) => type(event.currentTarget.value)} />
   );
   return (
-    <form class="row ends" onSubmit={(event) => { event.preventDefault(); onSelect(parseDepthRange({ depth_from: from, depth_until: until }, deepest)); }}>
+    <form class="row ends" onSubmit={(event) => { event.preventDefault(); onSelect(parseDepthRange({ min_depth: from, max_depth: until }, deepest)); }}>
       <label>Depth from {field(from, setFrom)}</label>
       <label>until {field(until, setUntil)}</label>
       <button>Show these samples</button>
@@ -60,7 +60,7 @@ function DepthFlameGraph({ url, names }: { url: string; names: readonly string[]
       {(answer) => (
         <>
           <p class="row">
-            <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { depth_from: here.depth_from, depth_until: here.depth_until, focus: here.focus })}>
+            <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { min_depth: here.min_depth, max_depth: here.max_depth, focus: here.focus })}>
               {isComparison ? "Compare these samples" : "Open in the profile"}
             </Link>
           </p>
@@ -76,11 +76,11 @@ function DepthFlameGraph({ url, names }: { url: string; names: readonly string[]
 export function DepthRangeNotice() {
   const range = parseDepthRange(place.value, 0);
   if (!range) return null;
-  const { depth_from, depth_until } = place.value;
-  const description = depth_until === "" ? `at least ${depth_from} frames deep` : depth_from === "" ? `at most ${depth_until} frames deep` : formatDepthRange(range);
+  const { min_depth, max_depth } = place.value;
+  const description = max_depth === "" ? `at least ${min_depth} frames deep` : min_depth === "" ? `at most ${max_depth} frames deep` : formatDepthRange(range);
   return (
     <p class="notices single">
-      Only samples whose stacks are {description}. <button type="button" onClick={() => change({ depth_from: "", depth_until: "" })}>All depths</button>
+      Only samples whose stacks are {description}. <button type="button" onClick={() => change({ min_depth: "", max_depth: "" })}>All depths</button>
     </p>
   );
 }

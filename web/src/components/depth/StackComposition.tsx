@@ -20,18 +20,18 @@ interface StackCompositionAnswer {
   readonly deepest: readonly { readonly depth: number; readonly samples: number; readonly frames: readonly number[] }[];
   readonly sides: readonly (Side & {
     readonly package_frames: readonly number[];
-    readonly recurring_samples: readonly number[];
-    readonly recurring_frames: readonly number[];
-    readonly recurring_most: readonly number[];
+    readonly recursive_samples: readonly number[];
+    readonly recursive_frames: readonly number[];
+    readonly recursive_max: readonly number[];
   })[];
-  readonly found: { readonly packages: number; readonly functions: number; readonly stacks: number };
+  readonly totals: { readonly packages: number; readonly functions: number; readonly stacks: number };
 }
 
 const MAX_ROWS = 20;
 
 /** What the stacks are made of: frames of each package, functions that recur, the deepest stacks that are new. */
 export function StackComposition({ request: parameters }: { request: Record<string, string> }) {
-  const request = useAnswer<StackCompositionAnswer>(apiUrl("depth/frames", { ...parameters, limit: String(MAX_ROWS) }));
+  const request = useAnswer<StackCompositionAnswer>(apiUrl("stack-composition", { ...parameters, limit: String(MAX_ROWS) }));
   return (
     <AnswerView request={request} what="what the stacks are made of">
       {(answer) => <><PackageTable answer={answer} /><RecursionTable answer={answer} /><DeepestStacks answer={answer} /></>}
@@ -52,11 +52,11 @@ function Section({ title, summary, total, rowCount, children }: { title: string;
 }
 
 function PackageTable({ answer }: { answer: StackCompositionAnswer }) {
-  const { packages: { package: names, kind }, sides, found } = answer;
+  const { packages: { package: names, kind }, sides, totals } = answer;
   const isComparison = sides.length === 2;
   const maximum = Math.max(...sides.flatMap((side) => [...side.package_frames]), 1e-9);
   return (
-    <Section title="Frames per package" summary="How many frames of each package the stack of a sample has, in the mean." total={found.packages} rowCount={names.length}>
+    <Section title="Frames per package" summary="How many frames of each package the stack of a sample has, in the mean." total={totals.packages} rowCount={names.length}>
       <Table label="Frames per package, as a table" className="anatomy" heads={["Package", ...letters(answer).map((letter) => `#Frames ${letter}`.trim()), ...(isComparison ? ["#Δ frames"] : [])]}>
         {names.map((name, row) => {
           const delta = isComparison ? sides[1].package_frames[row] - sides[0].package_frames[row] : 0;
@@ -74,11 +74,11 @@ function PackageTable({ answer }: { answer: StackCompositionAnswer }) {
 }
 
 function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
-  const { functions: { function: names, file }, sides, found } = answer;
+  const { functions: { function: names, file }, sides, totals } = answer;
   const here = place.value;
   const page = sides.length === 2 ? "compare" : "service";
   return (
-    <Section title="Recursion" summary={names.length > 0 ? "Functions that are more than once on a stack: in what part of the samples, how often in those, and how often at most." : "No function is more than once on a stack."} total={found.functions} rowCount={names.length}>
+    <Section title="Recursion" summary={names.length > 0 ? "Functions that are more than once on a stack: in what part of the samples, how often in those, and how often at most." : "No function is more than once on a stack."} total={totals.functions} rowCount={names.length}>
       {names.length > 0 && (
         <Table label="Functions that recur" className="anatomy" heads={["Function", ...letters(answer).flatMap((letter) => ["samples", "mean times", "most"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
           {names.map((name, row) => (
@@ -88,12 +88,12 @@ function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
                 <bdi class="quiet">{file[row].slice(0, 200)}</bdi>
               </th>
               {sides.map((side, at) => {
-                const [samples, frames] = [side.recurring_samples[row], side.recurring_frames[row]];
+                const [samples, frames] = [side.recursive_samples[row], side.recursive_frames[row]];
                 return (
                   <Fragment key={at}>
                     <td class="number">{percent(side.samples > 0 ? samples / side.samples : 0)}</td>
                     <td class="number">{samples > 0 ? short(frames / samples) : "–"}</td>
-                    <td class="number">{count(side.recurring_most[row])}</td>
+                    <td class="number">{count(side.recursive_max[row])}</td>
                   </Fragment>
                 );
               })}
@@ -106,7 +106,7 @@ function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
 }
 
 function DeepestStacks({ answer }: { answer: StackCompositionAnswer }) {
-  const { deepest, names, sides, found } = answer;
+  const { deepest, names, sides, totals } = answer;
   const isComparison = sides.length === 2;
   const here = place.value;
   const title = isComparison ? "Deepest new stacks" : "Deepest stacks";
@@ -114,7 +114,7 @@ function DeepestStacks({ answer }: { answer: StackCompositionAnswer }) {
     : deepest.length > 0 ? "Call paths of B that no sample of A went through; what repeats is written once."
     : "B has no call path that A does not have.";
   return (
-    <Section title={title} summary={summary} total={found.stacks} rowCount={deepest.length}>
+    <Section title={title} summary={summary} total={totals.stacks} rowCount={deepest.length}>
       <ol class="stacks">
         {deepest.map(({ depth, samples, frames }, at) => {
           const path = frames.map((frame) => names[frame]);
@@ -122,7 +122,7 @@ function DeepestStacks({ answer }: { answer: StackCompositionAnswer }) {
           return (
             <li key={at}>
               <strong>{plural(depth, "frame")}</strong> <span class="quiet">{plural(samples, "sample")}</span>{" "}
-              <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { focus: pathKeyOfNames(path), depth_from: band, depth_until: band, by: "function" })}
+              <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { focus: pathKeyOfNames(path), min_depth: band, max_depth: band, by: "function" })}
                 title="This path in the flame graph">open</Link>
               <span class="path">{shortenRuns(foldCycles(path)).map((run, i) => <Fragment key={i}>{i > 0 && " › "}<RepeatedFrames run={run} /></Fragment>)}</span>
             </li>

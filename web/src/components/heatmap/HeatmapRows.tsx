@@ -215,12 +215,12 @@ function SelectionActions({ match, span, other }: { match: string; span: Span; o
   const baseline = other && { ...spanToRange(other.side) };
   const selected = spanToRange(span);
   const isSameTime = baseline?.from === selected.from && baseline.until === selected.until;
-  const times = !baseline ? {} : isSameTime ? { ...selected, a_from: "", a_until: "", b_from: "", b_until: "" } : { ...selected, a_from: baseline.from, a_until: baseline.until, b_from: selected.from, b_until: selected.until };
+  const times = !baseline ? {} : isSameTime ? { ...selected, baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" } : { ...selected, baseline_from: baseline.from, baseline_until: baseline.until, comparison_from: selected.from, comparison_until: selected.until };
   return (
     <>
       <Link class="button primary" to={profilePlace(match, span)} title="Enter">Flame of selection</Link>
       {other
-        ? <Link class="button" to={onPage(place.value, "compare", { a: matchSide(other.side.match), b: matchSide(match), ...times })} title={`A: ${other.name}; B: the selection`}>Compare with {other.name}</Link>
+        ? <Link class="button" to={onPage(place.value, "compare", { baseline: matchSide(other.side.match), comparison: matchSide(match), ...times })} title={`A: ${other.name}; B: the selection`}>Compare with {other.name}</Link>
         : <span class="quiet">All is selected: there is no rest to compare with.</span>}
     </>
   );

@@ -32,7 +32,7 @@ interface RecordingFlameAnswer extends WireTree {
 /** A capture by second and by offset in the second: a span that is picked has a flame graph of its own. */
 export function SubsecondHeatmap({ path }: { path: string }) {
   const { type, recording, span } = place.value;
-  const request = useAnswer<SubsecondHeatmapAnswer>(apiUrl(`${path}/offsets`, { type, recording }));
+  const request = useAnswer<SubsecondHeatmapAnswer>(apiUrl(`${path}/subsecond-heatmap`, { type, recording }));
   const selectedSpan = parseSpan(span);
   const processes = useRef<SubsecondHeatmapAnswer["recordings"]>([]);
   if (request.answer && recording === "") processes.current = request.answer.recordings;
@@ -226,7 +226,7 @@ function SpanProfile({ path, from, until, start }: { path: string; from: number;
   // A table of one function's lines is made of windows: here the graph tells lines apart instead.
   const isLinesView = here.view === "lines";
   useEffect(() => { if (isLinesView) change({ view: "flame", by: "line", fn: "" }, "replace"); }, [isLinesView]);
-  const request = useAnswer<RecordingFlameAnswer>(apiUrl(`${path}/flamegraph`, { type, recording, from_us: String(from), until_us: String(until), rest: rest ? "1" : "", lines, nodes, states }));
+  const request = useAnswer<RecordingFlameAnswer>(apiUrl(`${path}/flamegraph`, { type, recording, from_us: String(from), until_us: String(until), exclude_span: rest ? "1" : "", lines, nodes, states }));
   if (isLinesView) return null;
   return (
     <>

@@ -16,7 +16,7 @@ const MAX_ROWS = 10;
 export const formatRate = (value: number, unit: string): string => formatNormalised(value, 1, "rate").replace("/s", unit === "request" ? "/request" : "/s");
 
 /** The functions whose time changed most, with how sure that is: each leads on. */
-export function ChangeTable({ verdict: { functions, functions_in_all: all, method: { unit, level } } }: { verdict: Verdict }) {
+export function ChangeTable({ verdict: { functions, functions_total: all, method: { unit, alpha_spent: level } } }: { verdict: Verdict }) {
   const here = place.value;
   const rows = functions.function.map((_, at) => at).filter((at) => functions.total.delta[at] !== 0 && (!here.sig || isSignificant(functions.total.direction[at]))).slice(0, MAX_ROWS);
   const rate = (value: number) => formatRate(value, unit);
@@ -41,7 +41,7 @@ export function ChangeTable({ verdict: { functions, functions_in_all: all, metho
                   {previousName !== null && <span class="quiet"> was <bdi>{previousName.slice(0, 200)}</bdi></span>}
                   <Badge change={{ direction: functions.total.direction[at] }} />
                 </th>
-                <td class="number">{rate(functions.total.a[at])}</td><td class="number">{rate(functions.total.b[at])}</td>
+                <td class="number">{rate(functions.total.baseline[at])}</td><td class="number">{rate(functions.total.comparison[at])}</td>
                 {delta(functions.total, at)}{delta(functions.self, at)}
                 <CertaintyCells effects={functions.total} row={at} />
                 <td class="acts">
@@ -75,7 +75,7 @@ export function CertaintyCells({ effects, row }: { effects: Effects; row: number
   const q = effects.q[row];
   return (
     <>
-      <td class="number">{effects.of[row] > 0 ? `${effects.agree[row]} of ${effects.of[row]}` : "–"}</td>
+      <td class="number">{effects.pods_total[row] > 0 ? `${effects.pods_agreeing[row]} of ${effects.pods_total[row]}` : "–"}</td>
       <td class="number">{q === null ? "–" : q < 0.001 ? "<.001" : q.toFixed(3).replace(/^0/, "")}</td>
     </>
   );

@@ -152,9 +152,9 @@ function ChangeCells({ sums, row, metrics, norm }: FunctionRow & { metrics: Tree
   const cell = (us: number, side: number) => <td class="number" title={microseconds(us)}>{formatNormalised(us, divisor[side], norm)}</td>;
   const delta = (of: "self" | "total") => {
     const by = rowChange(metrics, sums, row, of);
-    if (by.direction === "unknown") return <td class="number">–</td>;
+    if (by.direction === "no_data") return <td class="number">–</td>;
     const text = norm === "rate" ? formatNormalised(by.delta, 1, "rate") : `${(by.delta * 100).toFixed(2)} pp`;
-    return <td class={`number ${by.direction}`}>{by.direction === "same" ? "≈" : by.delta > 0 ? "▲" : "▼"} {signed(text, by.delta)}</td>;
+    return <td class={`number ${by.direction}`}>{by.direction === "unchanged" ? "≈" : by.delta > 0 ? "▲" : "▼"} {signed(text, by.delta)}</td>;
   };
   const at = significance ? verdictRow(metrics, sums, row) : undefined;
   const total = rowChange(metrics, sums, row, "total");
@@ -163,7 +163,7 @@ function ChangeCells({ sums, row, metrics, norm }: FunctionRow & { metrics: Tree
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
       {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}{delta("total")}
-      <td class="number" title={description}>{total.direction === "more" || total.direction === "less" ? formatRelative(total) : description}</td>
+      <td class="number" title={description}>{total.direction === "increased" || total.direction === "decreased" ? formatRelative(total) : description}</td>
       {significance && (at === undefined ? <><td class="number">–</td><td class="number">–</td></> : <CertaintyCells effects={significance.functions.total} row={at} />)}
     </>
   );

@@ -28,7 +28,7 @@ export const CHANGE_LEGEND = [
   { name: "within noise", colour: "#c9ccd3" },
   { name: "▲ twice or more in B", colour: "#e06b00" },
   { name: "new in B", colour: "#e06b00", hatch: "new" },
-  { name: "gone in B", colour: "#1f74c4", hatch: "gone" },
+  { name: "removed in B", colour: "#1f74c4", hatch: "removed" },
 ] as const;
 
 export function ChangeLegend() {
@@ -38,7 +38,7 @@ export function ChangeLegend() {
       <span class="scale" aria-hidden="true" />
       <span>▲ twice or more in B</span>
       <span><span class="swatch hatch-new" aria-hidden="true" /> new in B</span>
-      <span><span class="swatch hatch-gone" aria-hidden="true" /> gone in B</span>
+      <span><span class="swatch hatch-removed" aria-hidden="true" /> removed in B</span>
       <span><span class="swatch neutral" aria-hidden="true" /> within noise</span>
     </p>
   );

@@ -64,7 +64,7 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
           `${isComparison ? `${"AB"[side]}: ` : ""}total ${percent(samples > 0 ? whole.total_samples / samples : 0, 2)} of all (${microseconds(whole.total_us)}, ${plural(whole.total_samples, "sample")}), self ${microseconds(whole.self_us)}. `)}
         Shares are of the function's total. No source code is stored, so lines have numbers alone: those of the version that ran.
         {t !== "" && " Transforms do not change this table."}
-        {answer.lines > line.length && ` The ${count(line.length)} heaviest of ${count(answer.lines)} lines.`}
+        {answer.lines_total > line.length && ` The ${count(line.length)} heaviest of ${count(answer.lines_total)} lines.`}
       </p>
       <div class="wide tall" tabIndex={0} role="region" aria-label="Table of lines">
         <table>

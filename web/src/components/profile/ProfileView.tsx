@@ -49,7 +49,7 @@ export function ProfileView({ answer, names, below }: {
 /** Pod-seconds of each side; of B, where a verdict is per request, as many as A would have had for B's requests. */
 function observedPodSeconds(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"]): number[] {
   if (verdict?.method.unit !== "request") return podSeconds;
-  const { a, b } = verdict.sampled ?? verdict.rate;
+  const { baseline: a, comparison: b } = verdict.sampling_only ?? verdict.rate;
   const [inA, inB] = tree.self.map(sum);
   // Not a number where a side took none.
   return [podSeconds[0], (podSeconds[0] * inB * a) / (inA * b) || podSeconds[1]];

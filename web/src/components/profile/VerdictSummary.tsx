@@ -20,8 +20,8 @@ const NO_VERDICT = "This answer has no verdict. Colours are beyond counting nois
 export function VerdictSummary({ verdict, isOffline = false }: { verdict: Verdict | null | undefined; isOffline?: boolean }) {
   return (
     <section class="finding" aria-label="Verdict">
-      <p class="verdict" role="status">{verdict === undefined ? "Loading the comparison…" : (verdict?.sentence ?? NO_VERDICT)}</p>
-      {verdict && verdict.direction !== "incomparable" && <><Explanation verdict={verdict} /><SecondaryEffects verdict={verdict} isOffline={isOffline} /></>}
+      <p class="verdict" role="status">{verdict === undefined ? "Loading the comparison…" : (verdict?.summary ?? NO_VERDICT)}</p>
+      {verdict && verdict.direction !== "not_comparable" && <><Explanation verdict={verdict} /><SecondaryEffects verdict={verdict} isOffline={isOffline} /></>}
     </section>
   );
 }
@@ -54,15 +54,15 @@ const DEPTH: EffectWording = ["Stacks are", "deeper", "shallower", "as deep"];
 const IDLE: EffectWording = ["Threads wait", "more", "less", "as much"];
 const LOOP: EffectWording = ["The event loop is", "busier", "less busy", "as busy"];
 
-const describeEffect = ([subject, more, less, same]: EffectWording, direction: Direction, delta: number): string => (direction === "more" || direction === "new" ? `${subject} ${more} in B`
-  : direction === "less" || direction === "gone" ? `${subject} ${less} in B` : direction === "same" ? `${subject} ${same} in B as in A` : `Whether ${subject.toLowerCase()} ${delta < 0 ? less : more} in B cannot be told yet`);
+const describeEffect = ([subject, more, less, same]: EffectWording, direction: Direction, delta: number): string => (direction === "increased" || direction === "new" ? `${subject} ${more} in B`
+  : direction === "decreased" || direction === "removed" ? `${subject} ${less} in B` : direction === "unchanged" ? `${subject} ${same} in B as in A` : `Whether ${subject.toLowerCase()} ${delta < 0 ? less : more} in B cannot be told yet`);
 
 const formatPoints = (value: number): string => (value * 100).toFixed(1);
 
 /** What became of depth, idle time and the event loop, each a way to where it is shown; intervals are of the level that the sentence names. */
-function SecondaryEffects({ verdict: { depth, idle, roles, loop, method: { level } }, isOffline }: { verdict: Verdict; isOffline: boolean }) {
+function SecondaryEffects({ verdict: { depth, idle, thread_kinds: kinds, loop, method: { alpha_spent: level } }, isOffline }: { verdict: Verdict; isOffline: boolean }) {
   const here = place.value;
-  const effectLine = (wording: EffectWording, { a, b, delta, low, high, direction }: Effect, unit: string, to: Place | null, more?: ComponentChildren) => {
+  const effectLine = (wording: EffectWording, { baseline: a, comparison: b, delta, low, high, direction }: Effect, unit: string, to: Place | null, more?: ComponentChildren) => {
     const [formatValue, formatDelta] = wording === DEPTH ? [short, (value: number) => value.toFixed(1)] : [percent, formatPoints];
     const sentence = describeEffect(wording, direction, delta);
     return (
@@ -71,17 +71,17 @@ function SecondaryEffects({ verdict: { depth, idle, roles, loop, method: { level
       </li>
     );
   };
-  const hasIdle = idle && (idle.a > 0 || idle.b > 0);
-  const blockers = loop?.holders.filter(({ effect: { a, b } }) => a + b > 0.02).slice(0, 3) ?? [];
+  const hasIdle = idle && (idle.baseline > 0 || idle.comparison > 0);
+  const blockers = loop?.blockers.filter(({ effect: { baseline, comparison } }) => baseline + comparison > 0.02).slice(0, 3) ?? [];
   if (!depth && !hasIdle && !loop) return null;
   return (
     <ul class="besides">
       {depth && effectLine(DEPTH, depth.mean, "frames on average", onPage(here, "depth", { focus: here.focus }))}
-      {hasIdle && effectLine(IDLE, idle, "of their time", here.type === "wall" ? null : { ...here, type: "wall", colour: "state", view: "sides" }, roles.length > 1 && roles.map(({ thread, idle: effect }) => (
-        <span key={thread}>; {thread === "main" ? "main threads" : "others"} {percent(effect.a)} → {percent(effect.b)}</span>
+      {hasIdle && effectLine(IDLE, idle, "of their time", here.type === "wall" ? null : { ...here, type: "wall", colour: "state", view: "sides" }, kinds.length > 1 && kinds.map(({ thread, idle: effect }) => (
+        <span key={thread}>; {thread === "main" ? "main threads" : "others"} {percent(effect.baseline)} → {percent(effect.comparison)}</span>
       )))}
       {loop && effectLine(LOOP, loop.busy, "of its time", null, blockers.map(({ function: fn, file, effect }, at) => (
-        <span key={fn + file}>{at > 0 ? ", " : "; it is held by "}<Link to={{ ...here, ...sandwichPlace(formatFrame(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.a)} → {percent(effect.b)})</span>
+        <span key={fn + file}>{at > 0 ? ", " : "; it is held by "}<Link to={{ ...here, ...sandwichPlace(formatFrame(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.baseline)} → {percent(effect.comparison)})</span>
       )))}
     </ul>
   );
@@ -91,8 +91,8 @@ function SecondaryEffects({ verdict: { depth, idle, roles, loop, method: { level
  * What could make the sides not comparable: a line for each doubt, with what to do, and all else folded. Of a side that
  * was not watched there is nothing to say. With `isCauseShown` the verdict above it names the cause already.
  */
-export function ComparabilityChecks({ verdict: { checks, direction, sampled, method: { measured, unit } }, isCauseShown = false }: { verdict: Verdict; isCauseShown?: boolean }) {
-  if (direction === "unknown") return null;
+export function ComparabilityChecks({ verdict: { checks, direction, sampling_only: sampled, method: { rate_source: source, unit } }, isCauseShown = false }: { verdict: Verdict; isCauseShown?: boolean }) {
+  if (direction === "no_data") return null;
   const warnings = checks.filter(({ severity }) => severity !== "ok");
   const others = checks.filter((check) => !warnings.includes(check));
   const unknown = others.filter(({ state }) => state === "unknown").map(({ name }) => name);
@@ -101,13 +101,13 @@ export function ComparabilityChecks({ verdict: { checks, direction, sampled, met
       {warnings.length > 0 && (
         <ul class="notices doubts" aria-label="Before you compare">
           {warnings.map(({ name, severity, text, hint }) => (
-            <li key={name}><strong>{name}</strong>{!(isCauseShown && severity === "refuse") && <> {text.replace(/\.?$/, ".")}</>} {hint}</li>
+            <li key={name}><strong>{name}</strong>{!(isCauseShown && severity === "blocking") && <> {text.replace(/\.?$/, ".")}</>} {hint}</li>
           ))}
         </ul>
       )}
       <details class="numbers checks">
         <summary>Nothing {warnings.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
-        <DefinitionList entries={[...others.map(({ name, text }) => [name, text] as const), ["measured", measured === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${formatRate(sampled.a, unit)} → ${formatRate(sampled.b, unit)}` : "in samples"]]} />
+        <DefinitionList entries={[...others.map(({ name, text }) => [name, text] as const), ["measured", source === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${formatRate(sampled.baseline, unit)} → ${formatRate(sampled.comparison, unit)}` : "in samples"]]} />
       </details>
     </>
   );

@@ -20,7 +20,7 @@ export function deployPlace({ service, version, previous, links: { view } }: Dep
   const { pathname, search } = new URL(view, window.location.origin);
   const { theme, keys } = place.value;
   // Before the first analysis that is the page of the service.
-  return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, a: `version:${previous}`, b: `version:${version}`, theme, keys };
+  return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, baseline: `version:${previous}`, comparison: `version:${version}`, theme, keys };
 }
 
 /** The deploys of one service: how the newest stands, and opened all of them; nothing where there are none. */

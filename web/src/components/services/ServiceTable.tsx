@@ -173,8 +173,8 @@ function DeployVerdict({ deploy }: { deploy: Deploy }) {
   const { relative, relative_low: low, relative_high: high } = rate ?? { relative: null, relative_low: null, relative_high: null };
   return (
     <Link to={deployPlace(deploy)} class={`drift ${direction}`} title={summary}>
-      {direction === "same" ? "≈ no change" : direction === "new" ? "▲ from nothing" : direction === "gone" ? "▼ to nothing" : direction === "unclear" ? "… not enough data"
-        : relative !== null && (direction === "more" || direction === "less") ? <>{direction === "more" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
+      {direction === "unchanged" ? "≈ unchanged" : direction === "new" ? "▲ from nothing" : direction === "removed" ? "▼ to nothing" : direction === "inconclusive" ? "… inconclusive"
+        : relative !== null && (direction === "increased" || direction === "decreased") ? <>{direction === "increased" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
         : formatDeployState(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
     </Link>
   );
@@ -185,10 +185,10 @@ function VersionChangeCell({ answer, index, change, now }: { answer: OverviewAns
   const [previous, current] = [answer.previous.version[index], answer.current.version[index]];
   if (change.kind === "none" || previous === null) return <span class="quiet">one version</span>;
   const isRecent = now - (answer.current.first_seen[index] ?? now) < 3600;
-  const to = onPage(place.value, "compare", { service: answer.service[index], a: `version:${previous}`, b: `version:${current}` });
+  const to = onPage(place.value, "compare", { service: answer.service[index], baseline: `version:${previous}`, comparison: `version:${current}` });
   return (
     <Link to={to} class="drift" title={`CPU per pod-second of ${current || "(no version)"} against ${previous || "(no version)"}: whether that is a change, the comparison tells.`}>
-      <span class="quiet">{change.kind === "unknown" ? "not watched" : change.kind === "few" ? (isRecent ? "… collecting" : "… few samples") : change.kind === "new" ? "from nothing" : `${signedPercent(change.relative)} ?`}</span><span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
+      <span class="quiet">{change.kind === "no_data" ? "not watched" : change.kind === "few" ? (isRecent ? "… collecting" : "… few samples") : change.kind === "new" ? "from nothing" : `${signedPercent(change.relative)} ?`}</span><span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
     </Link>
   );
 }

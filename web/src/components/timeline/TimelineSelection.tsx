@@ -3,7 +3,7 @@ import type { Span } from "../../charts/timelineLayout.ts";
 import { change, place, visit } from "../../lib/location.ts";
 import { plural, seconds } from "../../lib/numbers.ts";
 import { sideName } from "../../lib/selectors.ts";
-import { timeRangeSide } from "../../lib/sides.ts";
+import { LETTERS, timeRangeSide, type SideName } from "../../lib/sides.ts";
 import { signal } from "../../lib/signals.ts";
 import { formatRange, rfc3339, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
@@ -72,17 +72,17 @@ interface SideChoice {
 }
 
 function SetSideButtons({ to }: { to: SideChoice }) {
-  const setSide = (which: "a" | "b") => {
+  const setSide = (which: SideName) => {
     const here = place.peek();
     const next: Place = { ...here, [which]: to.side, [`${which}_from`]: to.from, [`${which}_until`]: to.until };
     // The second side is the last thing to choose: on to the comparison.
-    if (here[which === "a" ? "b" : "a"] !== "") visit(onPage(next, "compare"));
+    if (here[which === "baseline" ? "comparison" : "baseline"] !== "") visit(onPage(next, "compare"));
     else change(next);
   };
   return (
     <>
-      <button type="button" onClick={() => setSide("a")} title="Make this side A of a comparison"><span class="side side-a" aria-hidden="true">A</span> ⟵ set<span class="unseen"> as side A</span></button>
-      <button type="button" onClick={() => setSide("b")} title="Make this side B of a comparison"><span class="side side-b" aria-hidden="true">B</span> ⟵ set<span class="unseen"> as side B</span></button>
+      <button type="button" onClick={() => setSide("baseline")} title="Make this side A of a comparison"><span class="side side-a" aria-hidden="true">A</span> ⟵ set<span class="unseen"> as side A</span></button>
+      <button type="button" onClick={() => setSide("comparison")} title="Make this side B of a comparison"><span class="side side-b" aria-hidden="true">B</span> ⟵ set<span class="unseen"> as side B</span></button>
     </>
   );
 }
@@ -90,21 +90,21 @@ function SetSideButtons({ to }: { to: SideChoice }) {
 /** The side that was chosen here so far, until there is the other one to compare it with. */
 export function PendingSides() {
   const here = place.value;
-  if (here.a === "" && here.b === "") return null;
-  const sideChip = (which: "a" | "b") => here[which] !== "" && (
+  if (here.baseline === "" && here.comparison === "") return null;
+  const sideChip = (which: SideName) => here[which] !== "" && (
     <span class="row">
-      <span class={`side side-${which}`}>{which.toUpperCase()}</span> <bdi>{sideName(here[which]).slice(0, 80)}</bdi>
+      <span class={`side side-${LETTERS[which].toLowerCase()}`}>{LETTERS[which]}</span> <bdi>{sideName(here[which]).slice(0, 80)}</bdi>
       {here[`${which}_from`] !== "" && <span class="quiet">{formatRange({ from: here[`${which}_from`], until: here[`${which}_until`] })}</span>}
-      <button type="button" class="square" aria-label={`Forget side ${which.toUpperCase()}`} onClick={() => change({ [which]: "", [`${which}_from`]: "", [`${which}_until`]: "" })}>×</button>
+      <button type="button" class="square" aria-label={`Forget side ${LETTERS[which]}`} onClick={() => change({ [which]: "", [`${which}_from`]: "", [`${which}_until`]: "" })}>×</button>
     </span>
   );
   const everything = timeRangeSide(here.query);
   return (
     <span class="row tray" role="status">
-      {sideChip("a")}{sideChip("b")}
-      {(here.a === "" || here.b === "") && <span class="quiet">choose side {here.a === "" ? "A" : "B"} the same way, or</span>}
-      <Link class="button primary" to={onPage(here, "compare", { a: here.a || everything, b: here.b || everything })}>
-        {here.a !== "" && here.b !== "" ? "Compare A and B" : "compare with everything shown"}
+      {sideChip("baseline")}{sideChip("comparison")}
+      {(here.baseline === "" || here.comparison === "") && <span class="quiet">choose side {here.baseline === "" ? "A" : "B"} the same way, or</span>}
+      <Link class="button primary" to={onPage(here, "compare", { baseline: here.baseline || everything, comparison: here.comparison || everything })}>
+        {here.baseline !== "" && here.comparison !== "" ? "Compare A and B" : "compare with everything shown"}
       </Link>
     </span>
   );

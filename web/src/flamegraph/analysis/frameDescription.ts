@@ -11,10 +11,10 @@ export interface Description {
 
 /** The words of a difference; a profile cannot tell slower from called more often. */
 export function describeChange(change: Change, unchangedText = "within counting noise"): string {
-  if (change.direction === "same") return unchangedText;
-  if (change.direction === "unknown") return "not comparable: one side has no samples";
+  if (change.direction === "unchanged") return unchangedText;
+  if (change.direction === "no_data") return "not comparable: one side has no samples";
   if (change.direction === "new") return "new in B";
-  if (change.direction === "gone") return "gone in B";
+  if (change.direction === "removed") return "gone in B";
   return `${change.doublings >= 0 ? "▲ takes more" : "▼ takes less"} time in B (${formatRelative(change)})`;
 }
 

@@ -20,7 +20,7 @@ export interface Significance {
 /** A verdict on a tree whose frames may be drawn under the names of their files or packages. */
 export function significanceOf(tree: Tree, changed: ArrayLike<number>, { functions, direction }: Verdict, by?: "file" | "package"): Significance {
   const names = new Set<string>();
-  const isNotComparable = direction === "incomparable";
+  const isNotComparable = direction === "not_comparable";
   if (!isNotComparable) tree.name.forEach((name, node) => { if (changed[node]) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
   return {
     level: tree.level, changed: isNotComparable ? [] : changed, functions, label: isNotComparable ? "not comparable" : "within noise",
@@ -32,15 +32,15 @@ export function significanceOf(tree: Tree, changed: ArrayLike<number>, { functio
 export const formatFrame = (name: string, file: string): string => (file === "" ? name : `${name} (${file})`);
 
 /** Whether a direction is a significant change. */
-export const isSignificant = (direction: Direction): boolean => direction === "more" || direction === "less" || direction === "new" || direction === "gone";
+export const isSignificant = (direction: Direction): boolean => direction === "increased" || direction === "decreased" || direction === "new" || direction === "removed";
 
 /**
  * A change, with the direction that what was found leaves it. What was tested itself is taken at its word; of
  * what is put together of such, only what is beyond its counting noise too.
  */
 export function applySignificance(change: Change, us: readonly [number, number], isSignificantChange: boolean, isTested: boolean): Change {
-  if (change.direction === "unknown" || (isSignificantChange && !isTested)) return change;
-  return { ...change, direction: isSignificantChange ? directionOfDelta(us, change.delta) : "same" };
+  if (change.direction === "no_data" || (isSignificantChange && !isTested)) return change;
+  return { ...change, direction: isSignificantChange ? directionOfDelta(us, change.delta) : "unchanged" };
 }
 
 export const applyNodeSignificance = (significance: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change =>

@@ -74,7 +74,7 @@ export function markChanges(metrics: TreeMetrics): Uint8Array {
   const mark = new Uint8Array(metrics.tree.level.length);
   for (let i = 1; i < mark.length; i++) {
     const { direction, doublings } = changeAt(metrics, i);
-    if (direction !== "same" && direction !== "unknown" && Math.abs(doublings) >= 1) mark[i] = 1;
+    if (direction !== "unchanged" && direction !== "no_data" && Math.abs(doublings) >= 1) mark[i] = 1;
   }
   return mark;
 }

@@ -65,7 +65,7 @@ const DECREASED: Rgb = 0x1f74c4;
 
 /** Blue to orange on one scale: full colour at half and at twice; grey inside the counting noise. */
 export function changeColour(change: Change): Rgb {
-  if (change.direction === "same" || change.direction === "unknown") return NEUTRAL;
+  if (change.direction === "unchanged" || change.direction === "no_data") return NEUTRAL;
   const strength = 0.25 + 0.75 * Math.min(Math.abs(change.doublings), 1);
   return mix(NEUTRAL, change.delta > 0 ? INCREASED : DECREASED, strength);
 }

@@ -8,7 +8,7 @@ export const FONT = '12px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans
 export interface BoxStyle {
   readonly fill: Rgb;
   readonly label: string;
-  readonly hatch: "" | "new" | "gone";
+  readonly hatch: "" | "new" | "removed";
 }
 
 export interface Scene {
@@ -146,7 +146,7 @@ function outline(context: CanvasRenderingContext2D, boxes: Boxes, node: number, 
 export const badge = (style: BoxStyle) => (style.hatch === "" ? style.label : `${style.hatch} ▸ ${style.label}`);
 
 /** Diagonal lines, leaning one way for new and the other for gone. */
-function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: number, kind: "new" | "gone", colour: string): void {
+function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: number, kind: "new" | "removed", colour: string): void {
   context.save();
   context.beginPath();
   context.rect(x, y, width, ROW_PIXELS - 1);

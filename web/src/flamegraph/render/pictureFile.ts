@@ -7,7 +7,7 @@ export interface Caption {
   readonly title: string;
   /** Units, query, range, sides: whatever the picture is worth nothing without. */
   readonly lines: readonly string[];
-  readonly legend: readonly { readonly name: string; readonly colour: string; readonly hatch?: "new" | "gone" }[];
+  readonly legend: readonly { readonly name: string; readonly colour: string; readonly hatch?: "new" | "removed" }[];
   readonly ground: Rgb;
   readonly text: Rgb;
 }
@@ -22,7 +22,7 @@ const FONT_FAMILY = FONT.slice(FONT.indexOf(" ") + 1);
 const CHARACTER_WIDTH = 0.605;
 
 interface TextLine { readonly text: string; readonly x: number; readonly y: number; readonly size: number; readonly bold: boolean }
-interface Swatch { readonly x: number; readonly y: number; readonly colour: string; readonly hatch: "" | "new" | "gone" }
+interface Swatch { readonly x: number; readonly y: number; readonly colour: string; readonly hatch: "" | "new" | "removed" }
 
 interface PictureLayout {
   readonly width: number;
@@ -88,7 +88,7 @@ export function pictureSvg(view: VisibleGraph, caption: Caption): string {
     `<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="${layout.width}" height="${layout.height}" ` +
     `viewBox="0 0 ${layout.width} ${layout.height}" font-family="${xml(FONT_FAMILY)}" font-size="12">`,
     `<title>${xml(caption.title)}</title><desc>${xml(caption.lines.join("\n"))}</desc>`,
-    "<defs>", pattern("new", 45), pattern("gone", -45), "</defs>",
+    "<defs>", pattern("new", 45), pattern("removed", -45), "</defs>",
     `<rect width="100%" height="100%" fill="${css(caption.ground)}"/>`,
   ];
   for (let i = 0; i < boxes.count; i++) {

@@ -10,7 +10,7 @@
 import type { Normalisation } from "../../lib/viewOptions.ts";
 
 /** `unknown`: one side was not watched, or has no total to take a share of, so nothing follows from its zero. */
-export type ChangeDirection = "same" | "more" | "less" | "new" | "gone" | "unknown";
+export type ChangeDirection = "unchanged" | "increased" | "decreased" | "new" | "removed" | "no_data";
 
 export interface Change {
   /** Comparison minus baseline, normalised. */
@@ -49,16 +49,16 @@ export function changeOf(us: readonly [number, number], samples: readonly [numbe
 }
 
 function significantDirection(us: readonly [number, number], divisor: readonly number[], delta: number, threshold: number): ChangeDirection {
-  if (divisor[0] <= 0 || divisor[1] <= 0) return "unknown";
-  return Math.abs(delta) <= threshold ? "same" : directionOfDelta(us, delta);
+  if (divisor[0] <= 0 || divisor[1] <= 0) return "no_data";
+  return Math.abs(delta) <= threshold ? "unchanged" : directionOfDelta(us, delta);
 }
 
 /** Which way a difference goes, however small it is. */
 export function directionOfDelta(us: readonly [number, number], delta: number): ChangeDirection {
-  if (delta === 0) return "same";
+  if (delta === 0) return "unchanged";
   if (us[0] === 0) return "new";
-  if (us[1] === 0) return "gone";
-  return delta > 0 ? "more" : "less";
+  if (us[1] === 0) return "removed";
+  return delta > 0 ? "increased" : "decreased";
 }
 
 /** The standard deviation of the difference, from the counts; a side with no sample counts as one. */
