@@ -521,7 +521,7 @@ def test_answer_without_a_verdict_is_shown_by_counting_noise(shop: str, open_pag
 def test_requests_scale_the_graph(shop: str, open_page: Open) -> None:
     # B took 160 ms/s and A 110, for twice as many requests: as much as 80.
     method = {**verdict()["method"], "unit": "request"}
-    found = full(method=method, sampled=effect(0.0011, 0.0008, 0.0001), sentence="B takes less.")
+    found = full(method=method, sampling_only=effect(0.0011, 0.0008, 0.0001), summary="B takes less.")
     page = opened(shop, open_page, found, names=("query", "render"))
     note = page.locator(".norm")
     expect(note).to_contain_text("B is shown as if it had served as many requests as A.")
@@ -551,7 +551,7 @@ def test_hostile_names_are_text_and_fit(shop: str, open_page: Open) -> None:
             "blockers": [{"function": HOSTILE, "file": HOSTILE, "effect": effect(0, 0.1, 0.01)}],
         },
         checks=[check("Python", "mismatch", "warn", HOSTILE, HOSTILE)],
-        sentence=HOSTILE,
+        summary=HOSTILE,
         explanation={"share": 0.9, "paths": [{"names": [HOSTILE, HOSTILE], "delta": 1, "share": 0.9}]},
         functions={
             "function": [HOSTILE],
