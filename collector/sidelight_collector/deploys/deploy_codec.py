@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -30,7 +29,7 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "resolved": {"by": "user"},
     "delivery": {"tries": "attempts"},
 }
-"pods_total""Names of format 1 that are others now, by what has them.""of",
+"""Names of format 1 that are others now, by what has them."""
 _FORMAT_1_VALUES: Final[Mapping[str, str]] = {
     "fine": "pass",
     "unclear": "inconclusive",
@@ -129,7 +128,7 @@ def _look(told: Mapping[str, Any]) -> Look:
 
 
 def _over(told: Mapping[str, Any] | None) -> Over | None:
-    return Over(float(told["at", Why(told["reason", str(told["successor"])) if told else None
+    return Over(float(told["at"]), Why(told["reason"]), str(told["successor"])) if told else None
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -137,17 +136,19 @@ def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     told["state"] = _FORMAT_1_VALUES.get(told["state"], told["state"])
     told["conclusion"] = _FORMAT_1_VALUES.get(told["conclusion"], told["conclusion"])
     told["analyses"] = [_renamed(one, "analysis") for one in told["analyses"]]
-    for one in as format 1 writes it."analyses"]:
+    for one in told["analyses"]:
         one["state"] = _FORMAT_1_VALUES.get(one["state"], one["state"])
-        one["comparison_mode"]]) = _FORMAT_1_MODES.get(one["comparison_mode""A document with other names of its fields, one["comparison_mode"])
+        one["comparison_mode"] = _FORMAT_1_MODES.get(one["comparison_mode"], one["comparison_mode"])
+        one["rate"] = _verdict_of_format_1(one["rate"])
+        one["conditions"] = _verdict_of_format_1(one["conditions"])
+    told["verdict"] = _verdict_of_format_1(told["verdict"])
     for name in ("finished", "resolved"):
-        told[name] document
-    return _renamed(told[name], name) if name] else None
+        told[name] = _renamed(told[name], name) if told[name] else None
     told["deliveries"] = [_renamed(one, "delivery") for one in told["deliveries"]]
     return told
 
 
-def _renamed(raw: Mapping[str, str], what: str) -> dict[str, Any]:
+def _renamed(raw: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {_FORMAT_1[what].get(name, name): value for name, value in raw.items()}
 
 

@@ -37,7 +37,6 @@ _STATES: Final = {
 }
 
 
-
 def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
     """Compares as `/api/v1/verdict` does, with these limits and conditions. Raises BadCondition."""
     check = pattern_check()

@@ -9,24 +9,24 @@ import { pageRange, type Place } from "./url.ts";
 export function comparisonParameters(place: Place, range: Range): Record<string, string> {
   return {
     query: selectorOf(place.service, place.query),
-    baseline: `{${sideMatchers(place.a)}}`,
-    comparison: `{${sideMatchers(place.b)}}`,
+    baseline: `{${sideMatchers(place.baseline)}}`,
+    comparison: `{${sideMatchers(place.comparison)}}`,
     ...range,
-    baseline_from: place.a_from,
-    baseline_until: place.a_until,
-    comparison_from: place.b_from,
-    comparison_until: place.b_until,
+    baseline_from: place.baseline_from,
+    baseline_until: place.baseline_until,
+    comparison_from: place.comparison_from,
+    comparison_until: place.comparison_until,
     type: place.type,
   };
 }
 
 /** The parameters that select samples: a depth range and, on the depth page, a function or a call path. */
 export function sampleFilterParameters(place: Place): Record<string, string> {
-  const { depth_from, depth_until, scope, fn, focus, invert } = place;
+  const { min_depth, max_depth, scope, fn, focus, invert } = place;
   const range = parseDepthRange(place, 0);
   return {
-    min_depth: range && depth_from !== "" ? String(range.from) : "",
-    max_depth: range && depth_until !== "" ? String(range.until) : "",
+    min_depth: range && min_depth !== "" ? String(range.from) : "",
+    max_depth: range && max_depth !== "" ? String(range.until) : "",
     function: scope === "function" ? fn : "",
     focus: scope === "focus" && !invert && /^[0-9a-f]{16}\../.test(focus) ? focus : "",
   };

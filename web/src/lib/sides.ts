@@ -2,6 +2,11 @@ import { joinMatchers, onlyLabel, sideMatchers } from "./selectors.ts";
 import { parseTime, rfc3339, toEpochSeconds, type Range } from "./times.ts";
 import type { Place } from "./url.ts";
 
+/** The sides of a comparison, as addresses name them. */
+export type SideName = "baseline" | "comparison";
+/** The short labels of the sides. */
+export const LETTERS: Readonly<Record<SideName, string>> = { baseline: "A", comparison: "B" };
+
 /** When a version was seen. */
 export interface VersionSpan {
   readonly version: string;

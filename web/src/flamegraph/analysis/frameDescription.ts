@@ -14,7 +14,7 @@ export function describeChange(change: Change, unchangedText = "within counting 
   if (change.direction === "unchanged") return unchangedText;
   if (change.direction === "no_data") return "not comparable: one side has no samples";
   if (change.direction === "new") return "new in B";
-  if (change.direction === "removed") return "gone in B";
+  if (change.direction === "removed") return "removed in B";
   return `${change.doublings >= 0 ? "▲ takes more" : "▼ takes less"} time in B (${formatRelative(change)})`;
 }
 

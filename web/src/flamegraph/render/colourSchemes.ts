@@ -54,9 +54,9 @@ export function changeStyles(metrics: TreeMetrics, quiet = false): (node: number
     if (!style) {
       const change = changeAt(metrics, node);
       const text = metrics.tree.names[metrics.tree.name[node]];
-      const isUnnamed = quiet && node > 0 && change.direction === "same";
-      const sign = change.direction === "more" ? "▲ " : change.direction === "less" ? "▼ " : "";
-      const hatch = change.direction === "new" || change.direction === "gone" ? change.direction : "";
+      const isUnnamed = quiet && node > 0 && change.direction === "unchanged";
+      const sign = change.direction === "increased" ? "▲ " : change.direction === "decreased" ? "▼ " : "";
+      const hatch = change.direction === "new" || change.direction === "removed" ? change.direction : "";
       styles.set(node, (style = { fill: changeColour(change), label: isUnnamed ? "" : sign + text, hatch }));
     }
     return style;
@@ -65,7 +65,7 @@ export function changeStyles(metrics: TreeMetrics, quiet = false): (node: number
 
 /** One side's colours, grey where the sides differ by no more than noise. */
 export const greyUnchanged = (metrics: TreeMetrics, style: (node: number) => BoxStyle) => (node: number): BoxStyle =>
-  (node > 0 && changeAt(metrics, node).direction === "same" ? { ...style(node), fill: NEUTRAL } : style(node));
+  (node > 0 && changeAt(metrics, node).direction === "unchanged" ? { ...style(node), fill: NEUTRAL } : style(node));
 
 /** One colour of a legend: what it stands for, and how much of the time is in it. */
 export interface LegendEntry {
